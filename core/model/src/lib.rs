@@ -1,0 +1,18 @@
+//! The vocabulary of Pelton: ids, offsets, epochs, error codes, record batches, config values, limits.
+//!
+//! Pure data and pure functions: no I/O, no clock, no runtime. Everything else imports this crate; it imports nothing
+//! of ours.
+
+#![forbid(unsafe_code)]
+
+pub mod id;
+pub mod limits;
+pub mod map;
+pub mod placement;
+pub mod slice;
+pub mod task;
+
+pub use id::{
+    LeaderEpoch, Monotonic, NodeId, Offset, PartitionEpoch, PartitionId, ProducerEpoch, ProducerId,
+    Sequence, ShardId, Timestamp, TopicId, TopicPartition,
+};

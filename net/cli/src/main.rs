@@ -1,0 +1,3 @@
+//! The `pelton` binary.
+
+fn main() {}

@@ -1,0 +1,167 @@
+//! The seam to the filesystem: everything storage does to a disk goes through [`Disk`] and [`DiskFile`].
+//!
+//! Invariants:
+//! 1. Only `disk/glommio.rs` knows the runtime; the simulator's disk implements the same traits.
+//! 2. A buffer handed to the kernel belongs to the operation until its completion, even if the future is dropped.
+//! 3. A failed sync is final: the caller takes the log directory offline and never retries.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Existing, read only.
+    Read,
+    /// Existing, read and write.
+    Write,
+    /// Created if absent, read and write; existing contents stay.
+    Create,
+    /// Created anew; fails when the file exists.
+    CreateNew,
+    /// Created if absent, emptied if present.
+    Truncate,
+}
+
+/// A failed disk operation and its object.
+#[derive(Debug)]
+pub struct DiskError {
+    /// The operation, as a verb: `open`, `write`, `sync`.
+    pub operation: &'static str,
+    /// The file or directory.
+    pub path: PathBuf,
+    /// What the kernel said.
+    pub source: io::Error,
+}
+
+impl DiskError {
+    /// Names the operation and the object of `source`.
+    pub fn new(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        Self {
+            operation,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// Whether the object does not exist.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.source.kind() == io::ErrorKind::NotFound
+    }
+}
+
+impl fmt::Display for DiskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "cannot {} {}: {}",
+            self.operation,
+            self.path.display(),
+            self.source
+        )
+    }
+}
+
+impl std::error::Error for DiskError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// An entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The name within the directory.
+    pub name: String,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+    /// Its size in bytes (files).
+    pub size_bytes: u64,
+}
+
+/// A filesystem. Cheap to clone; one per shard.
+#[expect(
+    async_fn_in_trait,
+    reason = "static generics on one thread: no Send bound wanted (DESIGN 8.1)"
+)]
+pub trait Disk: Clone + 'static {
+    /// An open file.
+    type File: DiskFile;
+    /// Holds a directory's lock while it lives.
+    type Lock: 'static;
+
+    /// Opens a file.
+    async fn open(&self, path: &Path, mode: OpenMode) -> Result<Self::File, DiskError>;
+    /// Creates a directory and its parents; an existing one is fine.
+    async fn create_dir_all(&self, path: &Path) -> Result<(), DiskError>;
+    /// Lists a directory in no particular order.
+    async fn read_dir(&self, path: &Path) -> Result<Vec<DirEntry>, DiskError>;
+    /// Renames a file or directory, replacing a file that stands at `to`.
+    async fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError>;
+    /// Removes a file.
+    async fn remove_file(&self, path: &Path) -> Result<(), DiskError>;
+    /// Removes a directory with everything in it.
+    async fn remove_dir_all(&self, path: &Path) -> Result<(), DiskError>;
+    /// Makes created, renamed and removed entries of the directory durable.
+    async fn sync_dir(&self, path: &Path) -> Result<(), DiskError>;
+    /// Takes an exclusive lock on `path` (created if absent), or fails with `WouldBlock` when another process holds it.
+    async fn lock(&self, path: &Path) -> Result<Self::Lock, DiskError>;
+
+    /// Reads a whole small file of at most `bytes_max` bytes.
+    ///
+    /// # Errors
+    /// `InvalidData` when the file is larger.
+    async fn read_file(&self, path: &Path, bytes_max: usize) -> Result<Bytes, DiskError> {
+        let file = self.open(path, OpenMode::Read).await?;
+        let size = file.size_bytes().await?;
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        if size > bytes_max {
+            let source = io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("larger than {bytes_max} bytes"),
+            );
+            return Err(DiskError::new("read", path, source));
+        }
+        file.read_at(0, size).await
+    }
+
+    /// Replaces a small file so that a crash leaves the old or the new contents: writes `path` + `.tmp`, syncs it,
+    /// renames it over `path`, syncs the directory.
+    async fn replace_file(&self, path: &Path, contents: &[u8]) -> Result<(), DiskError> {
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(".tmp");
+        let temporary = PathBuf::from(temporary);
+        let file = self.open(&temporary, OpenMode::Truncate).await?;
+        file.write_all_at(&[Bytes::copy_from_slice(contents)], 0)
+            .await?;
+        file.sync_data().await?;
+        self.rename(&temporary, path).await?;
+        self.sync_dir(path.parent().unwrap_or(Path::new("."))).await
+    }
+}
+
+/// An open file.
+#[expect(
+    async_fn_in_trait,
+    reason = "static generics on one thread: no Send bound wanted (DESIGN 8.1)"
+)]
+pub trait DiskFile: 'static {
+    /// Writes all of `buffers`, one after the other, from `position`: one vectored write where the kernel takes it whole.
+    async fn write_all_at(&self, buffers: &[Bytes], position: u64) -> Result<(), DiskError>;
+    /// Reads up to `size_bytes` bytes from `position`; fewer only at the end of the file.
+    async fn read_at(&self, position: u64, size_bytes: usize) -> Result<Bytes, DiskError>;
+    /// Cuts or extends (with zeros) the file to `size_bytes`.
+    async fn set_size(&self, size_bytes: u64) -> Result<(), DiskError>;
+    /// Makes the contents durable (fdatasync).
+    async fn sync_data(&self) -> Result<(), DiskError>;
+    /// The current size in bytes.
+    async fn size_bytes(&self) -> Result<u64, DiskError>;
+    /// The descriptor for `sendfile`, where the disk has real ones.
+    fn descriptor(&self) -> Option<Arc<OwnedFd>>;
+}
