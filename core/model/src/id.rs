@@ -130,7 +130,7 @@ impl Monotonic {
 }
 
 /// A topic's unique id (a 128-bit UUID); [`TopicId::ZERO`] is "none".
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicId(pub [u8; 16]);
 
 impl TopicId {

@@ -9,6 +9,7 @@ pub mod id;
 pub mod limits;
 pub mod map;
 pub mod placement;
+pub mod record_type;
 pub mod slice;
 pub mod task;
 

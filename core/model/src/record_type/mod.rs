@@ -1,0 +1,7 @@
+//! Records that Kafka keeps in its own logs, as plain data: cluster metadata and the control records of KRaft.
+//!
+//! Field names are Kafka's in snake_case and values are the wire's integers, so that a record here, its schema and a
+//! dump of it by Kafka's tools read alike. Codecs live in `pelton-protocol`; machines replay these structs.
+
+pub mod control;
+pub mod metadata;
