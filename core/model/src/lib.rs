@@ -5,6 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod batch;
+pub mod compression;
+pub mod error_code;
 pub mod id;
 pub mod limits;
 pub mod map;
@@ -13,6 +16,7 @@ pub mod record_type;
 pub mod slice;
 pub mod task;
 
+pub use error_code::ErrorCode;
 pub use id::{
     LeaderEpoch, Monotonic, NodeId, Offset, PartitionEpoch, PartitionId, ProducerEpoch, ProducerId,
     Sequence, ShardId, Timestamp, TopicId, TopicPartition,
