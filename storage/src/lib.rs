@@ -1,5 +1,26 @@
 //! The partition log in Kafka's on-disk format, on `trait Disk`.
 //!
 //! Storage keeps; it does not know requests, spawns nothing and reads no clock.
+//!
+//! The pieces, from the outside in: [`LogDir`] owns one log directory (lock, identity, checkpoints, the list of
+//! partitions); [`LogStore`] is what the logs of one shard share; [`Log`] is one partition: segments with their sparse
+//! indexes, the leader epoch history, the memory tail.
+//!
+//! Absent here, each with its place when it comes: retention and compaction (siblings of `log`, working on closed
+//! segments), sync policies (around [`Log::sync`]), the prepared tail (inside `segment`), truncation by followers.
 
+pub mod config;
+pub mod dir;
 pub mod disk;
+pub mod epoch;
+mod error;
+pub mod log;
+
+pub use config::LogConfig;
+pub use dir::{DirError, Inventory, LogDir, PartitionDir};
+pub use epoch::{EpochCache, EpochEnd, EpochEntry};
+pub use error::{Damage, ReadError, StorageError};
+pub use log::{
+    BatchFacts, ClosedLog, Log, LogStore, OpenOptions, ReadOptions, ReadResult, Recovery,
+    TimestampOffset,
+};

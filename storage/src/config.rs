@@ -1,0 +1,45 @@
+//! What a log must know about its topic's configuration, and the bounds of storage's own buffers.
+
+/// The topic settings that storage acts on. The broker derives it from the topic's configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// Kafka's `segment.bytes`: a segment is rolled before it would grow beyond this.
+    pub segment_size_bytes_max: u32,
+    /// Kafka's `index.interval.bytes`: at most one index entry for so many bytes of log.
+    pub index_interval_bytes: u32,
+    /// Kafka's `segment.index.bytes`: a segment is rolled when an index would grow beyond this.
+    pub index_size_bytes_max: u32,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self {
+            segment_size_bytes_max: 1024 * 1024 * 1024,
+            index_interval_bytes: 4096,
+            index_size_bytes_max: 10 * 1024 * 1024,
+        }
+    }
+}
+
+/// Ranges up to this size are read into memory; larger ones are handed out as file ranges for `sendfile`.
+pub const READ_COPY_BYTES_MAX: usize = 64 * 1024;
+/// Batches below this size are copied into the shard's memory tail when they are appended.
+pub const TAIL_BATCH_BYTES_MAX: usize = 4 * 1024;
+/// Bytes of recent small batches that one shard keeps in memory, over all its logs.
+pub const TAIL_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Recent batches whose position a log remembers (40 bytes each), so that reads near the end need no index.
+pub const TAIL_BATCHES_MAX: usize = 64;
+/// A read answered from memory has at most so many pieces; beyond, one file read is cheaper to send.
+pub const TAIL_SLICES_MAX: usize = 16;
+/// Index entries gathered in memory before they are written to the index files in one piece.
+pub const INDEX_PENDING_MAX: usize = 64;
+/// Bytes read at once while batch headers are walked.
+pub const HEADER_BLOCK_BYTES: usize = 4 * 1024;
+/// Bytes read at once while a segment is scanned for recovery.
+pub const RECOVERY_BLOCK_BYTES: usize = 1024 * 1024;
+/// Bytes of a small text file (checkpoint, properties) that are read at most.
+pub const TEXT_FILE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Bytes of a producer snapshot that are read at most.
+pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Entries of a partition's leader epoch history that are kept in memory and written.
+pub const EPOCHS_MAX: usize = 1_000_000;

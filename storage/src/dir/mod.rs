@@ -1,0 +1,228 @@
+//! One log directory: its lock, identity, checkpoints, clean-shutdown marker and the list of its partitions.
+//!
+//! Invariants:
+//! 1. One process holds a directory: `.lock` is taken before anything is read.
+//! 2. The clean-shutdown marker is deleted when it is read: whatever happens next, only an orderly stop writes it again.
+//! 3. A checkpoint file is replaced whole or not at all.
+//!
+//! One shard owns the `LogDir`; the others open their logs by path from the `Inventory` and send back checkpoint rows.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use pelton_model::{NodeId, Offset, PartitionId, TopicId};
+
+use crate::disk::{Disk, DiskError};
+
+/// Why a log directory cannot be used. Each is one clear line.
+#[derive(Debug)]
+pub enum DirError {
+    /// The disk refused.
+    Disk(DiskError),
+    /// Another process holds the directory.
+    Locked {
+        /// The log directory.
+        path: PathBuf,
+    },
+    /// `meta.properties` cannot be understood.
+    MetaCorrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, in a few words.
+        problem: &'static str,
+    },
+    /// `meta.properties` belongs to another node or cluster.
+    MetaMismatch {
+        /// The file.
+        path: PathBuf,
+        /// The property.
+        property: &'static str,
+        /// What the file says.
+        found: String,
+        /// What was asked.
+        expected: String,
+    },
+    /// There are partitions but no `meta.properties`.
+    MetaMissing {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl fmt::Display for DirError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk(error) => error.fmt(f),
+            Self::Locked { path } => write!(
+                f,
+                "log directory {} is in use by another broker",
+                path.display()
+            ),
+            Self::MetaCorrupt { path, problem } => {
+                write!(f, "{} is corrupt: {problem}", path.display())
+            }
+            Self::MetaMismatch {
+                path,
+                property,
+                found,
+                expected,
+            } => write!(
+                f,
+                "{}: {property} is {found}, expected {expected}",
+                path.display()
+            ),
+            Self::MetaMissing { path } => write!(
+                f,
+                "{} is missing although the directory holds partitions",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for DirError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Disk(error) => Some(error),
+            Self::Locked { .. }
+            | Self::MetaCorrupt { .. }
+            | Self::MetaMismatch { .. }
+            | Self::MetaMissing { .. } => None,
+        }
+    }
+}
+
+impl From<DiskError> for DirError {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(error)
+    }
+}
+
+/// The contents of `meta.properties` (version 1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetaProperties {
+    /// The cluster's id.
+    pub cluster_id: String,
+    /// The node's id.
+    pub node_id: NodeId,
+    /// This directory's id.
+    pub directory_id: TopicId,
+}
+
+/// What a directory is opened with.
+#[derive(Clone, Debug)]
+pub struct DirOptions {
+    /// The node's id; a directory of another node is refused.
+    pub node_id: NodeId,
+    /// When given, a directory of another cluster is refused.
+    pub cluster_id: Option<String>,
+    /// The cluster id of a directory used for the first time, when `cluster_id` is not given.
+    pub new_cluster_id: String,
+    /// The directory id of a directory used for the first time.
+    pub new_directory_id: TopicId,
+}
+
+/// A partition's directory as found at start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionDir {
+    /// `<log dir>/<topic>-<partition>`.
+    pub path: PathBuf,
+    /// The topic's name.
+    pub topic: String,
+    /// The partition.
+    pub partition: PartitionId,
+    /// From `partition.metadata`; `None` when the file is missing or unreadable.
+    pub topic_id: Option<TopicId>,
+    /// From the recovery point checkpoint; 0 when absent.
+    pub recovery_point: Offset,
+    /// From the log start checkpoint.
+    pub log_start: Option<Offset>,
+    /// From the replication checkpoint.
+    pub high_watermark: Option<Offset>,
+}
+
+/// What a log directory holds. Plain data: it may be sent to the shards that own the partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inventory {
+    /// The directory's identity.
+    pub meta: MetaProperties,
+    /// Whether the last stop was clean.
+    pub clean: bool,
+    /// The broker epoch in the clean-shutdown marker.
+    pub broker_epoch: Option<i64>,
+    /// Every partition, in order of topic and partition (`__cluster_metadata-0` among them).
+    pub partitions: Vec<PartitionDir>,
+}
+
+/// A row of a checkpoint file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CheckpointRow {
+    /// The topic's name.
+    pub topic: String,
+    /// The partition.
+    pub partition: PartitionId,
+    /// The offset.
+    pub offset: Offset,
+}
+
+/// Which checkpoint file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checkpoint {
+    /// `recovery-point-offset-checkpoint`: everything below is durable.
+    RecoveryPoint,
+    /// `log-start-offset-checkpoint`: log starts that are not the first segment's base offset.
+    LogStart,
+    /// `replication-offset-checkpoint`: high watermarks.
+    HighWatermark,
+}
+
+/// An open log directory; dropping it releases the lock.
+#[derive(Debug)]
+pub struct LogDir<D: Disk> {
+    disk: D,
+    path: PathBuf,
+}
+
+const LATER: &str = "lands within the hour";
+
+impl<D: Disk> LogDir<D> {
+    /// Takes the lock, reads or creates `meta.properties`, consumes the clean marker, reads the checkpoints (unreadable:
+    /// as if empty), removes `…-delete` leftovers and lists the partitions.
+    pub async fn open(
+        disk: &D,
+        path: &Path,
+        options: &DirOptions,
+    ) -> Result<(Self, Inventory), DirError> {
+        let _ = (disk, path, options);
+        unimplemented!("{LATER}")
+    }
+
+    /// The directory of a partition.
+    #[must_use]
+    pub fn partition_path(&self, topic: &str, partition: PartitionId) -> PathBuf {
+        self.path.join(format!("{topic}-{partition}"))
+    }
+
+    /// The log directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Replaces a checkpoint file by `rows` (of all shards).
+    pub async fn write_checkpoint(
+        &self,
+        checkpoint: Checkpoint,
+        rows: &[CheckpointRow],
+    ) -> Result<(), DirError> {
+        let _ = (&self.disk, checkpoint, rows);
+        unimplemented!("{LATER}")
+    }
+
+    /// Writes the clean-shutdown marker: the last act of an orderly stop, only when every log closed without an error
+    /// and the checkpoints are written.
+    pub async fn mark_clean(&self, broker_epoch: i64) -> Result<(), DirError> {
+        let _ = broker_epoch;
+        unimplemented!("{LATER}")
+    }
+}
