@@ -1,0 +1,140 @@
+//! The API table: every API served, at exactly the version range of Apache Kafka 4.3.
+//!
+//! 1. One row per API; ApiVersions advertises the table, [`admit`] checks every request against it before its body is
+//!    looked at.
+//! 2. `advertised_min` differs from `min` for Produce alone: librdkafka takes the presence of version 0 for the ability to
+//!    compress (KAFKA-18659).
+
+use crate::codec::{Message, Versions};
+use crate::message::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
+
+/// An API that is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(i16)]
+pub enum ApiKey {
+    /// Which APIs and versions are served.
+    ApiVersions = 18,
+}
+
+impl ApiKey {
+    /// The number on the wire.
+    #[must_use]
+    pub const fn code(self) -> i16 {
+        self as i16
+    }
+
+    /// The API of a number on the wire.
+    #[must_use]
+    pub fn from_code(code: i16) -> Option<Self> {
+        row(code).map(|row| row.key)
+    }
+}
+
+/// How requests of an API order with others of their connection (DESIGN §8.9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Runs beside earlier requests of the same class.
+    Produce,
+    /// Runs alone.
+    Barrier,
+}
+
+/// One API's row.
+#[derive(Clone, Copy, Debug)]
+pub struct ApiRow {
+    /// The API.
+    pub key: ApiKey,
+    /// Kafka's name.
+    pub name: &'static str,
+    /// The lowest version served.
+    pub min: i16,
+    /// The highest version served.
+    pub max: i16,
+    /// The lowest version that ApiVersions names.
+    pub advertised_min: i16,
+    /// The first version with compact lengths, tagged fields and a flexible header.
+    pub flexible_from: i16,
+    /// How its requests order with others.
+    pub class: Class,
+}
+
+impl ApiRow {
+    const fn of<Q: Message, S: Message>(key: ApiKey, name: &'static str, class: Class) -> Self {
+        assert!(Q::KEY == key.code());
+        assert!(S::KEY == key.code());
+        assert!(Q::VERSIONS.min == S::VERSIONS.min);
+        assert!(Q::VERSIONS.max == S::VERSIONS.max);
+        assert!(Q::FLEXIBLE.min == S::FLEXIBLE.min);
+        Self {
+            key,
+            name,
+            min: Q::VERSIONS.min,
+            max: Q::VERSIONS.max,
+            advertised_min: Q::VERSIONS.min,
+            flexible_from: Q::FLEXIBLE.min,
+            class,
+        }
+    }
+
+    /// The versions served.
+    #[must_use]
+    pub const fn versions(&self) -> Versions {
+        Versions::range(self.min, self.max)
+    }
+
+    /// The version of a request's header.
+    #[must_use]
+    pub const fn request_header_version(&self, version: i16) -> i16 {
+        if self.flexible_from <= version { 2 } else { 1 }
+    }
+
+    /// The version of a response's header: 0 for ApiVersions, always, since its reader may know no better.
+    #[must_use]
+    pub const fn response_header_version(&self, version: i16) -> i16 {
+        let is_flexible = self.flexible_from <= version;
+        if is_flexible && self.key.code() != ApiKey::ApiVersions.code() {
+            1
+        } else {
+            0
+        }
+    }
+}
+
+static TABLE: [ApiRow; 1] = [ApiRow::of::<ApiVersionsRequest, ApiVersionsResponse>(
+    ApiKey::ApiVersions,
+    "ApiVersions",
+    Class::Barrier,
+)];
+
+/// All rows, by key.
+#[must_use]
+pub fn table() -> &'static [ApiRow] {
+    &TABLE
+}
+
+/// The row of the API with this number on the wire.
+#[must_use]
+pub fn row(code: i16) -> Option<&'static ApiRow> {
+    TABLE.iter().find(|row| row.key.code() == code)
+}
+
+/// What becomes of a request, judged by its key and version alone.
+#[derive(Clone, Copy, Debug)]
+pub enum Admission {
+    /// Decode it.
+    Serve(&'static ApiRow),
+    /// Answer [`ApiVersionsResponse::unsupported_version`] in version 0 and go on; the body is not looked at.
+    AnswerUnsupportedVersion,
+    /// Close the connection.
+    Close,
+}
+
+/// Judges a request by its key and version.
+#[must_use]
+pub fn admit(api_key: i16, api_version: i16) -> Admission {
+    match row(api_key) {
+        Some(row) if row.versions().contains(api_version) => Admission::Serve(row),
+        Some(row) if row.key == ApiKey::ApiVersions => Admission::AnswerUnsupportedVersion,
+        Some(_) | None => Admission::Close,
+    }
+}
