@@ -2,4 +2,11 @@
 //!
 //! Knows no Kafka: frames, requests and partitions are other crates' words.
 
+pub mod boot;
+pub mod checks;
+pub mod cores;
+pub mod glommio;
 pub mod net;
+mod socket;
+
+pub use socket::probe_bind;
