@@ -1,1 +1,5 @@
-//! To be written.
+//! Decisions with history, sans-IO: time, randomness and bytes come in as arguments, effects go out as values.
+
+#![forbid(unsafe_code)]
+
+pub mod image;

@@ -14,3 +14,11 @@ pub const PRODUCE_IN_FLIGHT_MAX: usize = 16;
 pub const RECV_BYTES_MAX: usize = 256 * 1024;
 /// Requests from one shard to another that may be unanswered at once (mesh credits).
 pub const MESH_CREDITS: usize = 256;
+/// Partitions that one CreateTopics or CreatePartitions request may add, as Kafka's controller.
+pub const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
+/// Producer ids handed out at once, as Kafka's controller.
+pub const PRODUCER_ID_BLOCK_IDS: i64 = 1_000;
+/// How often a random topic id is drawn again when it is reserved or taken.
+pub const TOPIC_ID_DRAWS_MAX: usize = 100;
+/// Kafka's bound on a config value, in bytes.
+pub const CONFIG_VALUE_BYTES_MAX: usize = 32_767;

@@ -17,6 +17,16 @@ pub const NO_LEADER_CHANGE: i32 = -2;
 pub const NO_LEADER: i32 = -1;
 /// `PartitionChangeRecord::leader_recovery_state` when the record does not touch it.
 pub const NO_RECOVERY_CHANGE: i8 = -1;
+/// `ConfigRecord::resource_type` of a topic.
+pub const RESOURCE_TOPIC: i8 = 2;
+/// `ConfigRecord::resource_type` of a broker; the empty name stands for all brokers.
+pub const RESOURCE_BROKER: i8 = 4;
+/// `ConfigRecord::resource_type` of a client metrics subscription.
+pub const RESOURCE_CLIENT_METRICS: i8 = 16;
+/// `ConfigRecord::resource_type` of a group.
+pub const RESOURCE_GROUP: i8 = 32;
+/// The name of the feature that versions the metadata records.
+pub const METADATA_VERSION_FEATURE: &str = "metadata.version";
 
 macro_rules! metadata_records {
     ($($(#[$doc:meta])* $variant:ident($record:ident) = $key:literal,)+) => {
