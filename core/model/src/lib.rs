@@ -12,6 +12,8 @@ pub mod id;
 pub mod limits;
 pub mod map;
 pub mod placement;
+pub mod producer_state;
+pub mod read_level;
 pub mod record_type;
 pub mod slice;
 pub mod task;

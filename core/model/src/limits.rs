@@ -22,3 +22,21 @@ pub const PRODUCER_ID_BLOCK_IDS: i64 = 1_000;
 pub const TOPIC_ID_DRAWS_MAX: usize = 100;
 /// Kafka's bound on a config value, in bytes.
 pub const CONFIG_VALUE_BYTES_MAX: usize = 32_767;
+/// Batches of one producer that a partition recognises when they are sent again (Kafka's five).
+pub const PRODUCER_BATCHES_MAX: usize = 5;
+/// Idempotent producers that one partition remembers; beyond, the half that wrote longest ago is forgotten.
+pub const PRODUCERS_PER_PARTITION_MAX: usize = 100_000;
+/// The shortest request frame: api key, version and correlation id.
+pub const FRAME_BYTES_MIN: usize = 8;
+/// Bytes of a frame that a connection may receive without asking the shard's budget.
+pub const FRAME_FREE_BYTES_MAX: usize = 64 * 1024;
+/// Bytes that a reservation must receive within `RESERVATION_STALL_MS_MAX` to count as progress.
+pub const RESERVATION_PROGRESS_BYTES_MIN: usize = 64 * 1024;
+/// Room offered to a `recv` of a connection that has sent little.
+pub const RECV_BYTES_MIN: usize = 4 * 1024;
+/// Fetch requests of one shard that may wait for data at once; beyond, they are answered with what there is.
+pub const FETCH_WAITERS_MAX: usize = 64 * 1024;
+/// Partitions that the waiting fetch requests of one shard may name in all.
+pub const FETCH_WATCHES_MAX: usize = 1024 * 1024;
+/// acks=all batches of one shard that may wait for replication at once.
+pub const COMMIT_WAITERS_MAX: usize = 256 * 1024;

@@ -1,0 +1,416 @@
+//! What a partition remembers of idempotent and transactional producers, and the one transition of it.
+//!
+//! Owns: the last five batches of each producer, its epoch, its open transaction. Recovery replays it, the leader decides
+//! with it, snapshots store it. Pure: time and offsets come in as arguments.
+//!
+//! Invariants:
+//! 1. A batch is recorded when its offset is planned, so that a pipelined successor finds it; there is no undo: a storage
+//!    failure takes the partition offline and the state is rebuilt from the log.
+//! 2. Only batches of the producer's current epoch are remembered; a new epoch forgets the old one's.
+//! 3. Sequences of the remembered batches follow each other, wrapping from 2³¹−1 to 0, unless the log itself says
+//!    otherwise (replay takes the log as it is: the leader that wrote it has decided).
+//! 4. At most [`PRODUCERS_PER_PARTITION_MAX`] producers, those with a transaction open aside; the half that wrote longest
+//!    ago makes room.
+//!
+//! Not here: what a transaction coordinator may do, aborted-transaction indexes, files.
+//!
+//! Source: KIP-98, KIP-360, KIP-185; `KAFKA-5494` for five batches.
+
+mod snapshot;
+
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use snapshot::SnapshotError;
+
+use crate::id::{Offset, ProducerEpoch, ProducerId, Sequence, Timestamp};
+use crate::limits::{PRODUCER_BATCHES_MAX, PRODUCERS_PER_PARTITION_MAX};
+use crate::map::Map;
+
+/// Who wrote a batch and where it stands in the producer's sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProducerStamp {
+    /// The producer; never [`ProducerId::NONE`].
+    pub id: ProducerId,
+    /// Its epoch.
+    pub epoch: ProducerEpoch,
+    /// The sequence of the batch's first record; [`Sequence::NONE`] in batches that a coordinator wrote.
+    pub base_sequence: Sequence,
+}
+
+impl From<(ProducerId, ProducerEpoch, Sequence)> for ProducerStamp {
+    fn from((id, epoch, base_sequence): (ProducerId, ProducerEpoch, Sequence)) -> Self {
+        Self {
+            id,
+            epoch,
+            base_sequence,
+        }
+    }
+}
+
+/// What planning an append and replaying a log need to know of one data batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchFacts {
+    /// Offset of the last record minus that of the first; never negative.
+    pub last_offset_delta: i32,
+    /// The producer, when the batch has one.
+    pub producer: Option<ProducerStamp>,
+    /// Whether the batch belongs to a transaction.
+    pub is_transactional: bool,
+    /// The largest record timestamp, or the append time under LogAppendTime.
+    pub max_timestamp: Timestamp,
+}
+
+/// A control batch that ends a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkerFacts {
+    /// The producer whose transaction ends.
+    pub producer_id: ProducerId,
+    /// The epoch that the coordinator wrote with.
+    pub producer_epoch: ProducerEpoch,
+    /// The coordinator's epoch; −1 when unknown.
+    pub coordinator_epoch: i32,
+    /// The marker's offset.
+    pub offset: Offset,
+    /// The marker's time.
+    pub timestamp: Timestamp,
+}
+
+/// What to do with a batch of an idempotent producer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SequenceCheck {
+    /// It is the next one.
+    Accept,
+    /// It is one of the last five: answer as for the original.
+    Duplicate(Duplicate),
+    /// OUT_OF_ORDER_SEQUENCE_NUMBER: a gap, an older duplicate, or a new epoch that does not start at 0.
+    OutOfOrder,
+    /// INVALID_PRODUCER_EPOCH: the producer has been fenced by a newer epoch.
+    InvalidEpoch,
+}
+
+/// Where the original of a repeated batch lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Duplicate {
+    /// Offset of the original's first record.
+    pub base_offset: Offset,
+    /// Offset of the original's last record.
+    pub last_offset: Offset,
+    /// The original's max timestamp, which under LogAppendTime is its append time.
+    pub timestamp: Timestamp,
+}
+
+/// One batch that a producer wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct WrittenBatch {
+    last_sequence: Sequence,
+    offset_delta: i32,
+    last_offset: Offset,
+    timestamp: Timestamp,
+}
+
+impl WrittenBatch {
+    const NONE: Self = Self {
+        last_sequence: Sequence::NONE,
+        offset_delta: 0,
+        last_offset: Offset::NONE,
+        timestamp: Timestamp::NONE,
+    };
+
+    fn base_sequence(self) -> Sequence {
+        if self.last_sequence == Sequence::NONE {
+            return Sequence::NONE;
+        }
+        self.last_sequence.plus(-self.offset_delta)
+    }
+
+    fn duplicate(self) -> Duplicate {
+        Duplicate {
+            base_offset: Offset(self.last_offset.0 - i64::from(self.offset_delta)),
+            last_offset: self.last_offset,
+            timestamp: self.timestamp,
+        }
+    }
+}
+
+/// One producer's state in one partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProducerState {
+    epoch: ProducerEpoch,
+    coordinator_epoch: i32,
+    last_timestamp: Timestamp,
+    /// [`Offset::NONE`] when no transaction is open.
+    current_txn_first_offset: Offset,
+    /// Oldest first; the first `batch_count` are in use.
+    batches: [WrittenBatch; PRODUCER_BATCHES_MAX],
+    batch_count: u8,
+}
+
+impl ProducerState {
+    fn new(epoch: ProducerEpoch) -> Self {
+        Self {
+            epoch,
+            coordinator_epoch: -1,
+            last_timestamp: Timestamp::NONE,
+            current_txn_first_offset: Offset::NONE,
+            batches: [WrittenBatch::NONE; PRODUCER_BATCHES_MAX],
+            batch_count: 0,
+        }
+    }
+
+    /// The producer's current epoch.
+    #[must_use]
+    pub fn epoch(&self) -> ProducerEpoch {
+        self.epoch
+    }
+
+    /// The sequence of the last record, or [`Sequence::NONE`].
+    #[must_use]
+    pub fn last_sequence(&self) -> Sequence {
+        self.written()
+            .last()
+            .map_or(Sequence::NONE, |batch| batch.last_sequence)
+    }
+
+    /// The offset of the last data record, or [`Offset::NONE`].
+    #[must_use]
+    pub fn last_offset(&self) -> Offset {
+        self.written()
+            .last()
+            .map_or(Offset::NONE, |batch| batch.last_offset)
+    }
+
+    /// The time of the last batch or marker: expiry counts from it.
+    #[must_use]
+    pub fn last_timestamp(&self) -> Timestamp {
+        self.last_timestamp
+    }
+
+    /// The first offset of the open transaction.
+    #[must_use]
+    pub fn current_txn_first_offset(&self) -> Option<Offset> {
+        (self.current_txn_first_offset != Offset::NONE).then_some(self.current_txn_first_offset)
+    }
+
+    fn written(&self) -> &[WrittenBatch] {
+        &self.batches[..usize::from(self.batch_count)]
+    }
+
+    fn check(&self, stamp: ProducerStamp, last_offset_delta: i32) -> SequenceCheck {
+        if stamp.epoch < self.epoch {
+            return SequenceCheck::InvalidEpoch;
+        }
+        if stamp.epoch > self.epoch {
+            return if stamp.base_sequence == Sequence(0) {
+                SequenceCheck::Accept
+            } else {
+                SequenceCheck::OutOfOrder
+            };
+        }
+        if stamp.base_sequence == self.last_sequence().plus(1) {
+            return SequenceCheck::Accept;
+        }
+        let last = last_sequence(stamp.base_sequence, last_offset_delta);
+        self.written()
+            .iter()
+            .rev()
+            .find(|b| b.last_sequence == last && b.base_sequence() == stamp.base_sequence)
+            .map_or(SequenceCheck::OutOfOrder, |b| {
+                SequenceCheck::Duplicate(b.duplicate())
+            })
+    }
+
+    fn set_epoch(&mut self, epoch: ProducerEpoch) {
+        if self.epoch != epoch {
+            self.epoch = epoch;
+            self.batch_count = 0;
+        }
+    }
+
+    fn push(&mut self, batch: WrittenBatch) {
+        if usize::from(self.batch_count) == PRODUCER_BATCHES_MAX {
+            self.batches.copy_within(1.., 0);
+            self.batch_count -= 1;
+        }
+        self.batches[usize::from(self.batch_count)] = batch;
+        self.batch_count += 1;
+        self.last_timestamp = batch.timestamp;
+    }
+}
+
+/// The producers of one partition.
+#[derive(Clone, Debug, Default)]
+pub struct ProducerStates {
+    producers: Map<ProducerId, ProducerState>,
+    /// First offsets of open transactions.
+    open: BTreeSet<Offset>,
+    /// Ended transactions whose marker may not be replicated yet: first offset → marker's offset.
+    unreplicated: BTreeMap<Offset, Offset>,
+}
+
+impl ProducerStates {
+    /// No producer at all.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of producers known.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.producers.len()
+    }
+
+    /// Whether no producer is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.producers.is_empty()
+    }
+
+    /// One producer's state.
+    #[must_use]
+    pub fn get(&self, producer: ProducerId) -> Option<&ProducerState> {
+        self.producers.get(&producer)
+    }
+
+    /// Judges a client's batch without recording it. A producer that is not known may start at any sequence.
+    #[must_use]
+    pub fn check(&self, stamp: ProducerStamp, last_offset_delta: i32) -> SequenceCheck {
+        self.producers
+            .get(&stamp.id)
+            .map_or(SequenceCheck::Accept, |state| {
+                state.check(stamp, last_offset_delta)
+            })
+    }
+
+    /// Judges a client's batch and, when it is accepted, records it at `base_offset`: [`ProducerStates::check`] and
+    /// [`ProducerStates::replay`] in one look-up. A batch without producer is accepted.
+    pub fn admit(&mut self, base_offset: Offset, facts: &BatchFacts) -> SequenceCheck {
+        let Some(stamp) = facts.producer else {
+            return SequenceCheck::Accept;
+        };
+        if let Some(state) = self.producers.get_mut(&stamp.id) {
+            let verdict = state.check(stamp, facts.last_offset_delta);
+            if verdict == SequenceCheck::Accept {
+                record(state, &mut self.open, base_offset, stamp, facts);
+            }
+            return verdict;
+        }
+        self.insert(base_offset, stamp, facts);
+        SequenceCheck::Accept
+    }
+
+    /// Records a data batch that lies in the log, whatever its sequence.
+    pub fn replay(&mut self, base_offset: Offset, facts: &BatchFacts) {
+        let Some(stamp) = facts.producer else {
+            return;
+        };
+        match self.producers.get_mut(&stamp.id) {
+            Some(state) => record(state, &mut self.open, base_offset, stamp, facts),
+            None => self.insert(base_offset, stamp, facts),
+        }
+    }
+
+    /// Records a marker that lies in the log: the producer's transaction ends, its sequences go on.
+    pub fn replay_marker(&mut self, marker: &MarkerFacts) {
+        if !self.producers.contains_key(&marker.producer_id) {
+            self.make_room();
+        }
+        let state = self
+            .producers
+            .entry(marker.producer_id)
+            .or_insert_with(|| ProducerState::new(marker.producer_epoch));
+        state.set_epoch(marker.producer_epoch);
+        state.coordinator_epoch = marker.coordinator_epoch;
+        state.last_timestamp = marker.timestamp;
+        if let Some(first) = state.current_txn_first_offset() {
+            state.current_txn_first_offset = Offset::NONE;
+            self.open.remove(&first);
+            self.unreplicated.insert(first, marker.offset);
+        }
+    }
+
+    /// Forgets ended transactions whose marker lies below `high_watermark`.
+    pub fn on_high_watermark(&mut self, high_watermark: Offset) {
+        while let Some(entry) = self.unreplicated.first_entry() {
+            if high_watermark <= *entry.get() {
+                break;
+            }
+            entry.remove();
+        }
+    }
+
+    /// The first offset of the earliest transaction that is open or whose marker is not replicated: readers of committed
+    /// data stop before it.
+    #[must_use]
+    pub fn first_unstable_offset(&self) -> Option<Offset> {
+        let open = self.open.first().copied();
+        let unreplicated = self.unreplicated.first_key_value().map(|(&first, _)| first);
+        match (open, unreplicated) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (one, None) | (None, one) => one,
+        }
+    }
+
+    /// Forgets producers that wrote nothing for `expiration_ms` and have no transaction open. O(producers).
+    pub fn expire(&mut self, now: Timestamp, expiration_ms: i64) {
+        self.producers.retain(|_, state| {
+            state.current_txn_first_offset().is_some()
+                || now.0.saturating_sub(state.last_timestamp.0) < expiration_ms
+        });
+    }
+
+    fn insert(&mut self, base_offset: Offset, stamp: ProducerStamp, facts: &BatchFacts) {
+        self.make_room();
+        let state = self
+            .producers
+            .entry(stamp.id)
+            .or_insert_with(|| ProducerState::new(stamp.epoch));
+        record(state, &mut self.open, base_offset, stamp, facts);
+    }
+
+    /// Drops the half that wrote longest ago when full: O(1) per insertion over time, where dropping one would be O(n).
+    fn make_room(&mut self) {
+        if self.producers.len() < PRODUCERS_PER_PARTITION_MAX {
+            return;
+        }
+        let mut offsets: Vec<Offset> = self
+            .producers
+            .values()
+            .map(ProducerState::last_offset)
+            .collect();
+        let middle = offsets.len() / 2;
+        let (_, &mut median, _) = offsets.select_nth_unstable(middle);
+        self.producers.retain(|_, state| {
+            median < state.last_offset() || state.current_txn_first_offset().is_some()
+        });
+    }
+}
+
+fn last_sequence(base: Sequence, last_offset_delta: i32) -> Sequence {
+    if base == Sequence::NONE {
+        return Sequence::NONE;
+    }
+    base.plus(last_offset_delta)
+}
+
+fn record(
+    state: &mut ProducerState,
+    open: &mut BTreeSet<Offset>,
+    base_offset: Offset,
+    stamp: ProducerStamp,
+    facts: &BatchFacts,
+) {
+    assert!(0 <= facts.last_offset_delta);
+    state.set_epoch(stamp.epoch);
+    state.push(WrittenBatch {
+        last_sequence: last_sequence(stamp.base_sequence, facts.last_offset_delta),
+        offset_delta: facts.last_offset_delta,
+        last_offset: base_offset.plus(i64::from(facts.last_offset_delta)),
+        timestamp: facts.max_timestamp,
+    });
+    if facts.is_transactional && state.current_txn_first_offset == Offset::NONE {
+        state.current_txn_first_offset = base_offset;
+        open.insert(base_offset);
+    }
+}
