@@ -2,4 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod connection;
 pub mod image;
+pub mod partition;
+pub mod purgatory;
