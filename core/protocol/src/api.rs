@@ -7,13 +7,45 @@
 
 use crate::codec::{Message, Versions};
 use crate::message::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
+use crate::message::create_partitions::{CreatePartitionsRequest, CreatePartitionsResponse};
+use crate::message::create_topics::{CreateTopicsRequest, CreateTopicsResponse};
+use crate::message::delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
+use crate::message::describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
+use crate::message::fetch::{FetchRequest, FetchResponse};
+use crate::message::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+use crate::message::list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
+use crate::message::metadata::{MetadataRequest, MetadataResponse};
+use crate::message::offset_for_leader_epoch::{
+    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
+};
+use crate::message::produce::{ProduceRequest, ProduceResponse};
 
 /// An API that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(i16)]
 pub enum ApiKey {
+    /// Appends record batches.
+    Produce = 0,
+    /// Reads records.
+    Fetch = 1,
+    /// Offsets by time.
+    ListOffsets = 2,
+    /// Brokers, topics, leaders.
+    Metadata = 3,
     /// Which APIs and versions are served.
     ApiVersions = 18,
+    /// Creates topics.
+    CreateTopics = 19,
+    /// Deletes topics.
+    DeleteTopics = 20,
+    /// Producer ids.
+    InitProducerId = 22,
+    /// Where leader epochs end.
+    OffsetForLeaderEpoch = 23,
+    /// Adds partitions.
+    CreatePartitions = 37,
+    /// Who is in the cluster.
+    DescribeCluster = 60,
 }
 
 impl ApiKey {
@@ -100,11 +132,54 @@ impl ApiRow {
     }
 }
 
-static TABLE: [ApiRow; 1] = [ApiRow::of::<ApiVersionsRequest, ApiVersionsResponse>(
-    ApiKey::ApiVersions,
-    "ApiVersions",
-    Class::Barrier,
-)];
+static TABLE: [ApiRow; 11] = [
+    ApiRow {
+        advertised_min: 0,
+        ..ApiRow::of::<ProduceRequest, ProduceResponse>(ApiKey::Produce, "Produce", Class::Produce)
+    },
+    ApiRow::of::<FetchRequest, FetchResponse>(ApiKey::Fetch, "Fetch", Class::Barrier),
+    ApiRow::of::<ListOffsetsRequest, ListOffsetsResponse>(
+        ApiKey::ListOffsets,
+        "ListOffsets",
+        Class::Barrier,
+    ),
+    ApiRow::of::<MetadataRequest, MetadataResponse>(ApiKey::Metadata, "Metadata", Class::Barrier),
+    ApiRow::of::<ApiVersionsRequest, ApiVersionsResponse>(
+        ApiKey::ApiVersions,
+        "ApiVersions",
+        Class::Barrier,
+    ),
+    ApiRow::of::<CreateTopicsRequest, CreateTopicsResponse>(
+        ApiKey::CreateTopics,
+        "CreateTopics",
+        Class::Barrier,
+    ),
+    ApiRow::of::<DeleteTopicsRequest, DeleteTopicsResponse>(
+        ApiKey::DeleteTopics,
+        "DeleteTopics",
+        Class::Barrier,
+    ),
+    ApiRow::of::<InitProducerIdRequest, InitProducerIdResponse>(
+        ApiKey::InitProducerId,
+        "InitProducerId",
+        Class::Barrier,
+    ),
+    ApiRow::of::<OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse>(
+        ApiKey::OffsetForLeaderEpoch,
+        "OffsetForLeaderEpoch",
+        Class::Barrier,
+    ),
+    ApiRow::of::<CreatePartitionsRequest, CreatePartitionsResponse>(
+        ApiKey::CreatePartitions,
+        "CreatePartitions",
+        Class::Barrier,
+    ),
+    ApiRow::of::<DescribeClusterRequest, DescribeClusterResponse>(
+        ApiKey::DescribeCluster,
+        "DescribeCluster",
+        Class::Barrier,
+    ),
+];
 
 /// All rows, by key.
 #[must_use]
