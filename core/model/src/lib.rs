@@ -7,6 +7,7 @@
 
 pub mod batch;
 pub mod compression;
+pub mod config;
 pub mod error_code;
 pub mod id;
 pub mod limits;
