@@ -18,7 +18,6 @@
 
 mod snapshot;
 
-
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use snapshot::SnapshotError;
