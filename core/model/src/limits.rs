@@ -40,3 +40,11 @@ pub const FETCH_WAITERS_MAX: usize = 64 * 1024;
 pub const FETCH_WATCHES_MAX: usize = 1024 * 1024;
 /// acks=all batches of one shard that may wait for replication at once.
 pub const COMMIT_WAITERS_MAX: usize = 256 * 1024;
+/// Decompressed bytes that a batch may always have, however small it arrives.
+pub const DECOMPRESSED_BYTES_FLOOR: u64 = 64 * 1024 * 1024;
+/// Beyond [`DECOMPRESSED_BYTES_FLOOR`], the largest ratio of a batch's decompressed to its compressed size.
+pub const DECOMPRESSED_RATIO_MAX: u64 = 64;
+/// Decompressed bytes of one batch, whatever its compressed size.
+pub const DECOMPRESSED_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Refused records that one answer names.
+pub const RECORD_ERRORS_MAX: usize = 1000;

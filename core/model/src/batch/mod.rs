@@ -28,12 +28,20 @@
 //! What it does not do: read formats v0 and v1 (no Kafka 4 broker or client writes them); recompress batches.
 //! Source: KIP-98 and the public message format documentation of Apache Kafka.
 
+mod builder;
 mod header;
 pub mod patch;
+mod record;
 mod scan;
+mod stream;
+pub mod validate;
+mod varint;
 
+pub use builder::{BatchBuilder, BuilderOptions};
 pub use header::{Attributes, BatchError, BatchHeader, RecordError, TimestampType};
+pub use record::{HeaderRef, Record, RecordIter, RecordRef, RecordRefs};
 pub use scan::{Batches, verify_crc};
+pub use stream::Scratch;
 
 /// The size of a batch's header.
 pub const HEADER_BYTES: usize = 61;
