@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod connection;
+pub mod controller;
 pub mod image;
 pub mod partition;
 pub mod purgatory;

@@ -1,0 +1,251 @@
+//! What a start of the node writes: bootstrap, registration, leadership.
+//!
+//! Invariants:
+//! 1. The first start finalizes `metadata.version` inside a metadata transaction, as Kafka's bootstrap does.
+//! 2. Every start registers a new incarnation; its broker epoch is the offset of its registration record.
+//! 3. Every start gives each partition that this broker can lead a present leader field: the leader epoch and the
+//!    partition epoch grow by one. So what a client or a record kept from before a crash is told apart from now.
+//!    (Kafka writes two changes, no leader and the leader again, because others may see the time between.)
+//! 4. A stop writes nothing: a clean and an unclean stop look the same here.
+//! 5. A partition whose directory is not among this start's directories has no leader.
+//!
+//! It finalizes no feature but `metadata.version`: the others come with what they switch on. Without eligible leader
+//! replicas the last replica never leaves the ISR; where a Kafka that had them left the ISR empty, the eligible
+//! replica (or the last one known) takes over. Source: KIP-631, KIP-778, KIP-966, logs of Apache Kafka 4.3.1.
+
+use std::fmt;
+
+use pelton_model::record_type::metadata::{
+    AbortTransactionRecord, BeginTransactionRecord, BrokerEndpoint, BrokerFeature,
+    BrokerRegistrationChangeRecord, EndTransactionRecord, FeatureLevelRecord,
+    METADATA_VERSION_FEATURE, MetadataRecord, NO_LEADER, PartitionChangeRecord,
+    RegisterBrokerRecord,
+};
+use pelton_model::{NodeId, PartitionId, TopicId};
+
+use super::Decision;
+use crate::image::{MetadataImage, PartitionImage, TopicImage};
+
+/// The metadata version of Apache Kafka 4.3 (4.3-IV0): the highest that we read, and what a new log starts with.
+pub const METADATA_VERSION: i16 = 30;
+/// The lowest metadata version that Apache Kafka 4.3, and we, still read (3.3-IV3).
+pub const METADATA_VERSION_MIN: i16 = 7;
+
+/// Directory ids up to this one stand for no directory: unassigned, lost, migrating.
+const RESERVED_DIRECTORY_ID_LAST: u128 = 2;
+const LOST_DIRECTORY_ID: u128 = 1;
+
+/// The node as it starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerStart {
+    /// The node's id.
+    pub broker_id: NodeId,
+    /// A random id of this run.
+    pub incarnation_id: TopicId,
+    /// The advertised listeners.
+    pub end_points: Vec<BrokerEndpoint>,
+    /// The feature ranges it supports; see [`supported_features`].
+    pub features: Vec<BrokerFeature>,
+    /// Its rack.
+    pub rack: Option<String>,
+    /// The ids of its log directories.
+    pub log_dirs: Vec<TopicId>,
+}
+
+/// What a start leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// The epoch of this run's registration.
+    pub broker_epoch: i64,
+    /// Whether the log was new.
+    pub first: bool,
+}
+
+/// Why a node cannot start on this metadata log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartError {
+    /// The log's metadata version is one that we cannot read.
+    MetadataVersion(i16),
+    /// Brokers with other ids are registered: the log is one of a larger cluster.
+    OtherBrokers(Vec<NodeId>),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MetadataVersion(level) => write!(
+                f,
+                "the metadata log has metadata.version {level}, supported are \
+                 {METADATA_VERSION_MIN} to {METADATA_VERSION}"
+            ),
+            Self::OtherBrokers(ids) => {
+                let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+                write!(
+                    f,
+                    "the metadata log belongs to a cluster that also has broker {}; a lone node \
+                     cannot take it over",
+                    ids.join(", ")
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// The feature ranges that this program supports.
+#[must_use]
+pub fn supported_features() -> Vec<BrokerFeature> {
+    let range = |name: &str, min_supported_version, max_supported_version| BrokerFeature {
+        name: name.to_owned(),
+        min_supported_version,
+        max_supported_version,
+    };
+    vec![
+        range("kraft.version", 0, 1),
+        range(
+            METADATA_VERSION_FEATURE,
+            METADATA_VERSION_MIN,
+            METADATA_VERSION,
+        ),
+    ]
+}
+
+/// Decides what a start writes. The records follow directly on the image's last offset.
+///
+/// # Errors
+/// When the log is not one that this node may write to; the start must be refused.
+pub fn start(image: &MetadataImage, node: &BrokerStart) -> Result<Decision<Started>, StartError> {
+    let stable = image.stable();
+    check(stable, node)?;
+    let mut records: Vec<MetadataRecord> = Vec::new();
+    if image.in_transaction() {
+        let reason = Some("The controller stopped within it.".to_owned());
+        records.push(AbortTransactionRecord { reason }.into());
+    }
+    let first = stable.metadata_version().is_none();
+    if first {
+        bootstrap(&mut records);
+    }
+    let index = i64::try_from(records.len()).expect("a handful of records");
+    let broker_epoch = image.next_offset().plus(index).0;
+    records.push(registration(node, broker_epoch).into());
+    let unfence = BrokerRegistrationChangeRecord {
+        broker_id: node.broker_id.0,
+        broker_epoch,
+        fenced: -1,
+        ..BrokerRegistrationChangeRecord::default()
+    };
+    records.push(unfence.into());
+    for topic in stable.topics() {
+        let changes = topic
+            .partitions()
+            .filter_map(|(partition, state)| lead(topic, partition, state, node));
+        records.extend(changes.map(MetadataRecord::from));
+    }
+    let results = Started {
+        broker_epoch,
+        first,
+    };
+    Ok(Decision { records, results })
+}
+
+fn check(image: &MetadataImage, node: &BrokerStart) -> Result<(), StartError> {
+    if let Some(level) = image.metadata_version()
+        && !(METADATA_VERSION_MIN..=METADATA_VERSION).contains(&level)
+    {
+        return Err(StartError::MetadataVersion(level));
+    }
+    let ids = image.brokers().map(|broker| NodeId(broker.broker_id));
+    let others: Vec<NodeId> = ids.filter(|id| *id != node.broker_id).collect();
+    if others.is_empty() {
+        Ok(())
+    } else {
+        Err(StartError::OtherBrokers(others))
+    }
+}
+
+fn bootstrap(records: &mut Vec<MetadataRecord>) {
+    let name = Some("Bootstrap records".to_owned());
+    records.push(BeginTransactionRecord { name }.into());
+    let version = FeatureLevelRecord {
+        name: METADATA_VERSION_FEATURE.to_owned(),
+        feature_level: METADATA_VERSION,
+    };
+    records.push(version.into());
+    records.push(EndTransactionRecord {}.into());
+}
+
+fn registration(node: &BrokerStart, broker_epoch: i64) -> RegisterBrokerRecord {
+    RegisterBrokerRecord {
+        broker_id: node.broker_id.0,
+        incarnation_id: node.incarnation_id,
+        broker_epoch,
+        end_points: node.end_points.clone(),
+        features: node.features.clone(),
+        rack: node.rack.clone(),
+        fenced: true,
+        log_dirs: node.log_dirs.clone(),
+        ..RegisterBrokerRecord::default()
+    }
+}
+
+/// The change by which this node leads a partition from now on, or no longer; none when neither applies.
+fn lead(
+    topic: &TopicImage,
+    partition: PartitionId,
+    state: &PartitionImage,
+    node: &BrokerStart,
+) -> Option<PartitionChangeRecord> {
+    let this = node.broker_id;
+    let directory = state.directory(this)?;
+    let mut change = PartitionChangeRecord {
+        partition_id: partition.0,
+        topic_id: topic.id(),
+        leader: this.0,
+        ..PartitionChangeRecord::default()
+    };
+    if !is_online(directory, node) {
+        change.leader = NO_LEADER;
+        return (state.leader() == Some(this)).then_some(change);
+    }
+    if !state.isr.contains(&this) {
+        let elr = &state.eligible_leader_replicas;
+        let eligible = match (state.isr.is_empty(), elr.is_empty()) {
+            (true, false) => elr.contains(&this),
+            (true, true) => state.last_known_elr == [this],
+            (false, _) => false,
+        };
+        if !eligible {
+            return None;
+        }
+        change.isr = Some(vec![this.0]);
+    }
+    if state.eligible_leader_replicas.contains(&this) {
+        let others = state.eligible_leader_replicas.iter();
+        let others = others.filter(|id| **id != this).map(|id| id.0).collect();
+        change.eligible_leader_replicas = Some(others);
+    }
+    if !state.last_known_elr.is_empty() {
+        change.last_known_elr = Some(Vec::new());
+    }
+    if state.recovering {
+        // A lone leader has no follower to agree with: whatever it has is the log.
+        change.leader_recovery_state = 0;
+    }
+    if let ([only], true) = (node.log_dirs.as_slice(), is_unassigned(directory)) {
+        let named = state.replicas.iter().zip(&state.directories);
+        let directories = named.map(|(id, dir)| if *id == this { *only } else { *dir });
+        change.directories = Some(directories.collect());
+    }
+    Some(change)
+}
+
+fn is_unassigned(directory: TopicId) -> bool {
+    let id = u128::from_be_bytes(directory.0);
+    id <= RESERVED_DIRECTORY_ID_LAST && id != LOST_DIRECTORY_ID
+}
+
+fn is_online(directory: TopicId, node: &BrokerStart) -> bool {
+    is_unassigned(directory) || node.log_dirs.contains(&directory)
+}
