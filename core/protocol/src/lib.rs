@@ -7,5 +7,7 @@
 
 pub mod api;
 pub mod codec;
+pub mod control_record;
 pub mod header;
 pub mod message;
+pub mod metadata_record;

@@ -23,7 +23,6 @@
 
 mod state;
 
-
 use pelton_model::producer_state::{BatchFacts, Duplicate, ProducerStates, SequenceCheck};
 use pelton_model::read_level::ReadLevel;
 use pelton_model::{LeaderEpoch, Monotonic, NodeId, Offset, PartitionEpoch, Timestamp};

@@ -11,7 +11,6 @@
 mod commit;
 mod fetch;
 
-
 pub use commit::{CommitWaiters, CommitWatched};
 pub use fetch::{Purgatory, Watched, WatchedEnd};
 

@@ -100,12 +100,12 @@ macro_rules! wire {
     )* }) => {
         const _: () = {
             use $crate::codec::{
-                Context, DecodeError, Field, Kind, Nullable, Reader, Table, Wire, Writer,
+                Context, DecodeError, Kind, Nullable, Reader, Table, Wire, Writer,
             };
 
             $(
                 #[expect(non_upper_case_globals, reason = "named after the field it describes")]
-                const $field: Field = Field {
+                const $field: $crate::codec::Field = $crate::codec::Field {
                     name: stringify!($field),
                     kind: <$type as Wire>::KIND,
                     versions: $crate::versions!($min $(, $max)?),

@@ -26,7 +26,9 @@ use pelton_model::record_type::metadata::MetadataRecord;
 
 use crate::codec::{DecodeError, Message, Reader, Table, Versions, Writer};
 
-pub use batch::{LogRecord, batch_of, records_of};
+pub use batch::{
+    LogEntry, LogError, LogErrorCause, LogRecord, batch_of, control_batch_of, records_of,
+};
 
 /// The only frame version there is.
 const FRAME_VERSION: u32 = 1;
@@ -64,10 +66,6 @@ pub enum RecordError {
         /// How many bytes follow.
         size_bytes: usize,
     },
-    /// A record has no value, or a control record no key.
-    Absent,
-    /// A batch is malformed.
-    Batch(pelton_model::batch::BatchError),
 }
 
 impl fmt::Display for RecordError {
@@ -75,17 +73,20 @@ impl fmt::Display for RecordError {
         match self {
             Self::FrameVersion(version) => write!(f, "metadata record of frame version {version}"),
             Self::UnknownType { api_key, version } => {
-                write!(f, "unknown metadata record type {api_key} (version {version})")
+                write!(
+                    f,
+                    "unknown metadata record type {api_key} (version {version})"
+                )
             }
             Self::UnknownVersion { record, version } => {
                 write!(f, "unknown version {version} of metadata record {record}")
             }
-            Self::Body { record, cause } => write!(f, "malformed metadata record {record}: {cause}"),
+            Self::Body { record, cause } => {
+                write!(f, "malformed metadata record {record}: {cause}")
+            }
             Self::Trailing { record, size_bytes } => {
                 write!(f, "{size_bytes} bytes follow metadata record {record}")
             }
-            Self::Absent => f.write_str("a metadata record has no value"),
-            Self::Batch(cause) => write!(f, "malformed batch of metadata records: {cause}"),
         }
     }
 }
@@ -94,12 +95,10 @@ impl std::error::Error for RecordError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Body { cause, .. } => Some(cause),
-            Self::Batch(cause) => Some(cause),
             Self::FrameVersion(_)
             | Self::UnknownType { .. }
             | Self::UnknownVersion { .. }
-            | Self::Trailing { .. }
-            | Self::Absent => None,
+            | Self::Trailing { .. } => None,
         }
     }
 }
