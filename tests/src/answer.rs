@@ -25,11 +25,7 @@ pub fn decode<T: Decodable>(api: ApiKey, version: i16, frame: &[u8]) -> Result<T
         return Err(format!("correlation id {}", header.correlation_id));
     }
     let body = T::decode(&mut bytes, version).map_err(|error| format!("body: {error}"))?;
-    if bytes.is_empty() {
-        Ok(body)
-    } else {
-        Err(format!("{} bytes too many", bytes.len()))
-    }
+    if bytes.is_empty() { Ok(body) } else { Err(format!("{} bytes too many", bytes.len())) }
 }
 
 /// What an answer says, in one line.
@@ -53,25 +49,13 @@ pub fn summary(api: ApiKey, version: i16, frame: &[u8]) -> String {
         ApiKey::InitProducerId => {
             decode::<InitProducerIdResponse>(api, version, frame).map(|answer| {
                 let id = answer.producer_id.0;
-                let id = if id < 0 {
-                    id.to_string()
-                } else {
-                    "given".to_owned()
-                };
-                format!(
-                    "{}; id {id}; epoch {}",
-                    codes([answer.error_code]),
-                    answer.producer_epoch
-                )
+                let id = if id < 0 { id.to_string() } else { "given".to_owned() };
+                format!("{}; id {id}; epoch {}", codes([answer.error_code]), answer.producer_epoch)
             })
         }
         ApiKey::DescribeCluster => {
             decode::<DescribeClusterResponse>(api, version, frame).map(|answer| {
-                format!(
-                    "{}; brokers {}",
-                    codes([answer.error_code]),
-                    answer.brokers.len()
-                )
+                format!("{}; brokers {}", codes([answer.error_code]), answer.brokers.len())
             })
         }
         ApiKey::OffsetForLeaderEpoch => {
@@ -83,16 +67,9 @@ pub fn summary(api: ApiKey, version: i16, frame: &[u8]) -> String {
 }
 
 fn codes(codes: impl IntoIterator<Item = i16>) -> String {
-    let names: Vec<String> = codes
-        .into_iter()
-        .filter_map(|code| code.err())
-        .map(|error| format!("{error:?}"))
-        .collect();
-    if names.is_empty() {
-        "ok".to_owned()
-    } else {
-        names.join(" ")
-    }
+    let names: Vec<String> =
+        codes.into_iter().filter_map(|code| code.err()).map(|error| format!("{error:?}")).collect();
+    if names.is_empty() { "ok".to_owned() } else { names.join(" ") }
 }
 
 /// The errors, and how many topics were answered.
@@ -103,21 +80,13 @@ fn per_topic(errors: impl ExactSizeIterator<Item = i16>) -> String {
 
 /// A version that the broker does not know is answered in the layout of version 0.
 fn api_versions(version: i16, frame: &[u8]) -> Result<String, String> {
-    let shape = if (0..=4).contains(&version) {
-        version
-    } else {
-        0
-    };
+    let shape = if (0..=4).contains(&version) { version } else { 0 };
     let answer: ApiVersionsResponse = decode(ApiKey::ApiVersions, shape, frame)?;
-    let own = answer
-        .api_keys
-        .iter()
-        .find(|api| api.api_key == ApiKey::ApiVersions as i16);
-    let own = own.ok_or("ApiVersions itself is not listed")?;
+    let own = answer.api_keys.iter().find(|api| api.api_key == ApiKey::ApiVersions as i16);
     let code = codes([answer.error_code]);
-    Ok(format!(
-        "{code}; own range {}-{}",
-        own.min_version, own.max_version
+    Ok(own.map_or_else(
+        || format!("{code}; own range absent"),
+        |own| format!("{code}; own range {}-{}", own.min_version, own.max_version),
     ))
 }
 
@@ -128,23 +97,16 @@ fn metadata(answer: &MetadataResponse) -> String {
 }
 
 fn produce(answer: &ProduceResponse) -> String {
-    let partitions = || {
-        answer
-            .responses
-            .iter()
-            .flat_map(|topic| &topic.partition_responses)
-    };
+    let partitions = || answer.responses.iter().flat_map(|topic| &topic.partition_responses);
     let mut line = codes(partitions().map(|partition| partition.error_code));
     for partition in partitions() {
         line += &format!(
             "; base {}; time {}; start {}",
-            partition.base_offset, partition.log_append_time_ms, partition.log_start_offset
+            partition.base_offset,
+            time(partition.log_append_time_ms),
+            partition.log_start_offset
         );
-        let indexes: Vec<i32> = partition
-            .record_errors
-            .iter()
-            .map(|e| e.batch_index)
-            .collect();
+        let indexes: Vec<i32> = partition.record_errors.iter().map(|e| e.batch_index).collect();
         if !indexes.is_empty() {
             line += &format!("; records {indexes:?}");
         }
@@ -163,17 +125,10 @@ fn fetch(answer: &FetchResponse) -> String {
             partition.high_watermark,
             partition.last_stable_offset,
             partition.log_start_offset,
-            partition
-                .records
-                .as_ref()
-                .map_or(-1, |records| records.len() as i64),
+            partition.records.as_ref().map_or(-1, |records| records.len() as i64),
         );
     }
-    let session = if answer.session_id == 0 {
-        "none"
-    } else {
-        "given"
-    };
+    let session = if answer.session_id == 0 { "none" } else { "given" };
     format!("{line}; session {session}")
 }
 
@@ -181,12 +136,7 @@ fn list_offsets(answer: &ListOffsetsResponse) -> String {
     let partitions = || answer.topics.iter().flat_map(|topic| &topic.partitions);
     let mut line = codes(partitions().map(|partition| partition.error_code));
     for partition in partitions() {
-        let recent = (partition.timestamp - crate::batch::now_ms()).abs() < 3_600_000;
-        let time = if recent {
-            "now".to_owned()
-        } else {
-            partition.timestamp.to_string()
-        };
+        let time = time(partition.timestamp);
         line += &format!(
             "; time {time}; offset {}; epoch {}",
             partition.offset, partition.leader_epoch
@@ -195,14 +145,17 @@ fn list_offsets(answer: &ListOffsetsResponse) -> String {
     line
 }
 
+/// A timestamp, or `now` for one of the last or the next hour.
+fn time(timestamp: i64) -> String {
+    let recent = (timestamp - crate::batch::now_ms()).abs() < 3_600_000;
+    if recent { "now".to_owned() } else { timestamp.to_string() }
+}
+
 fn offset_for_leader_epoch(answer: &OffsetForLeaderEpochResponse) -> String {
     let partitions = || answer.topics.iter().flat_map(|topic| &topic.partitions);
     let mut line = codes(partitions().map(|partition| partition.error_code));
     for partition in partitions() {
-        line += &format!(
-            "; epoch {}; end {}",
-            partition.leader_epoch, partition.end_offset
-        );
+        line += &format!("; epoch {}; end {}", partition.leader_epoch, partition.end_offset);
     }
     line
 }

@@ -9,10 +9,7 @@ use crate::wire::varint;
 /// The wall clock in milliseconds.
 #[must_use]
 pub fn now_ms() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("the clock is past 1970")
-        .as_millis() as i64
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970").as_millis() as i64
 }
 
 /// One record. `None` means computed, except for `key` and `value`, where it means null.
@@ -149,29 +146,16 @@ impl Batch {
     /// The same batch from an idempotent producer.
     #[must_use]
     pub fn by(self, producer_id: i64, producer_epoch: i16, base_sequence: i32) -> Self {
-        Self {
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            ..self
-        }
+        Self { producer_id, producer_epoch, base_sequence, ..self }
     }
 
     /// The batch's bytes.
     #[must_use]
     pub fn build(&self) -> Vec<u8> {
         let mut tail = self.attributes.to_be_bytes().to_vec();
-        tail.extend(
-            self.last_offset_delta
-                .unwrap_or(self.records - 1)
-                .to_be_bytes(),
-        );
+        tail.extend(self.last_offset_delta.unwrap_or(self.records - 1).to_be_bytes());
         tail.extend(self.base_timestamp.to_be_bytes());
-        tail.extend(
-            self.max_timestamp
-                .unwrap_or(self.base_timestamp)
-                .to_be_bytes(),
-        );
+        tail.extend(self.max_timestamp.unwrap_or(self.base_timestamp).to_be_bytes());
         tail.extend(self.producer_id.to_be_bytes());
         tail.extend(self.producer_epoch.to_be_bytes());
         tail.extend(self.base_sequence.to_be_bytes());
@@ -182,11 +166,7 @@ impl Batch {
         bytes.extend(self.length.unwrap_or(9 + tail.len() as i32).to_be_bytes());
         bytes.extend(self.leader_epoch.to_be_bytes());
         bytes.extend(self.magic.to_be_bytes());
-        bytes.extend(
-            self.crc
-                .unwrap_or_else(|| crc32c::crc32c(&tail))
-                .to_be_bytes(),
-        );
+        bytes.extend(self.crc.unwrap_or_else(|| crc32c::crc32c(&tail)).to_be_bytes());
         bytes.extend(tail);
         bytes
     }
@@ -213,13 +193,7 @@ pub fn old_message(magic: i8) -> Vec<u8> {
 /// The CRC-32 of zlib, which only the old formats use.
 fn crc32_of(bytes: &[u8]) -> u32 {
     let step = |crc: u32, _| {
-        if crc & 1 == 1 {
-            (crc >> 1) ^ 0xEDB8_8320
-        } else {
-            crc >> 1
-        }
+        if crc & 1 == 1 { (crc >> 1) ^ 0xEDB8_8320 } else { crc >> 1 }
     };
-    !bytes.iter().fold(!0_u32, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), step)
-    })
+    !bytes.iter().fold(!0_u32, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
 }

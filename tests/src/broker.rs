@@ -57,12 +57,9 @@ impl Broker {
     #[must_use]
     pub fn start() -> Self {
         match foreign() {
-            Some(address) => Self {
-                address,
-                options: Options::default(),
-                process: None,
-                data_dir: None,
-            },
+            Some(address) => {
+                Self { address, options: Options::default(), process: None, data_dir: None }
+            }
             None => Self::start_with(Options::default()),
         }
     }
@@ -78,17 +75,9 @@ impl Broker {
     }
 
     fn start_with(options: Options) -> Self {
-        let data_dir = tempfile::Builder::new()
-            .prefix("pelton-")
-            .tempdir()
-            .expect("a temp dir");
+        let data_dir = tempfile::Builder::new().prefix("pelton-").tempdir().expect("a temp dir");
         let (process, address) = launch(data_dir.path(), "127.0.0.1:0", &options);
-        Self {
-            address,
-            options,
-            process: Some(process),
-            data_dir: Some(data_dir),
-        }
+        Self { address, options, process: Some(process), data_dir: Some(data_dir) }
     }
 
     /// Where it listens.
@@ -135,10 +124,7 @@ impl Broker {
     pub fn resident_bytes(&self) -> u64 {
         let path = format!("/proc/{}/statm", self.pid());
         let text = std::fs::read_to_string(path).expect("the process lives");
-        let pages = text
-            .split_whitespace()
-            .nth(1)
-            .expect("statm has seven columns");
+        let pages = text.split_whitespace().nth(1).expect("statm has seven columns");
         pages.parse::<u64>().expect("a number") * rustix::param::page_size() as u64
     }
 
@@ -230,10 +216,7 @@ pub struct Refusal {
 /// When the program cannot be started.
 #[must_use]
 pub fn refused(mut command: Command) -> Refusal {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary can be started");
     let stderr = child.stderr.take().expect("stderr is piped");
     let (text, _lines) = collect(stderr);
@@ -252,17 +235,9 @@ pub fn refused(mut command: Command) -> Refusal {
 #[must_use]
 pub fn serve(data_dir: &Path, listen: &str) -> Vec<String> {
     let data_dir = data_dir.to_str().expect("temp dirs are UTF-8");
-    [
-        "serve",
-        "--listen",
-        listen,
-        "--data-dir",
-        data_dir,
-        "--cores",
-        "1",
-    ]
-    .map(str::to_owned)
-    .to_vec()
+    ["serve", "--listen", listen, "--data-dir", data_dir, "--cores", "1"]
+        .map(str::to_owned)
+        .to_vec()
 }
 
 /// The binary under test, built once.
@@ -282,32 +257,19 @@ pub fn binary() -> &'static Path {
 pub fn unique(name: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!(
-        "{name}-{:x}-{:x}-{next}",
-        crate::batch::now_ms(),
-        std::process::id()
-    )
+    format!("{name}-{:x}-{:x}-{next}", crate::batch::now_ms(), std::process::id())
 }
 
 fn foreign() -> Option<SocketAddr> {
     let text = std::env::var("PELTON_TEST_BROKER").ok()?;
-    let mut addresses = text
-        .to_socket_addrs()
-        .expect("PELTON_TEST_BROKER is host:port");
+    let mut addresses = text.to_socket_addrs().expect("PELTON_TEST_BROKER is host:port");
     addresses.next()
 }
 
 fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args([
-            "build",
-            "-p",
-            "pelton",
-            "--profile",
-            "ci",
-            "--message-format=json",
-        ])
+        .args(["build", "-p", "pelton", "--profile", "ci", "--message-format=json"])
         .current_dir(crate::peer::own_file(".."))
         .stderr(Stdio::piped())
         .output()
@@ -324,16 +286,11 @@ fn build() -> PathBuf {
 
 fn launch(data_dir: &Path, listen: &str, options: &Options) -> (Process, SocketAddr) {
     let mut command = Command::new(binary());
-    command
-        .args(serve(data_dir, listen))
-        .args(&options.arguments);
+    command.args(serve(data_dir, listen)).args(&options.arguments);
     for setting in &options.settings {
         command.args(["--set", setting]);
     }
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary can be started");
     let (stderr, lines) = collect(child.stderr.take().expect("stderr is piped"));
     let mut process = Process { child, stderr };
@@ -343,10 +300,7 @@ fn launch(data_dir: &Path, listen: &str, options: &Options) -> (Process, SocketA
         let Ok(line) = lines.recv_timeout(left) else {
             drop(process.child.kill());
             drop(process.child.wait());
-            panic!(
-                "the broker did not say where it listens\n{}",
-                process.text()
-            );
+            panic!("the broker did not say where it listens\n{}", process.text());
         };
         if let Some(address) = listening_on(&line) {
             break address;
@@ -355,10 +309,7 @@ fn launch(data_dir: &Path, listen: &str, options: &Options) -> (Process, SocketA
     while !answers(address) {
         if Instant::now() > deadline {
             drop(process.child.kill());
-            panic!(
-                "the broker does not answer on {address}\n{}",
-                process.text()
-            );
+            panic!("the broker does not answer on {address}\n{}", process.text());
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -367,10 +318,7 @@ fn launch(data_dir: &Path, listen: &str, options: &Options) -> (Process, SocketA
 
 fn listening_on(line: &str) -> Option<SocketAddr> {
     let (_, rest) = line.split_once("listening on ")?;
-    rest.split(|c: char| c.is_whitespace() || c == ',')
-        .next()?
-        .parse()
-        .ok()
+    rest.split(|c: char| c.is_whitespace() || c == ',').next()?.parse().ok()
 }
 
 fn answers(address: SocketAddr) -> bool {

@@ -72,14 +72,9 @@ pub fn skip(reason: &str) {
 /// # Panics
 /// When it does not start, or takes longer than `patience` (it is killed then).
 pub fn run(mut command: Command, input: &[u8], patience: Duration) -> Output {
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let shown = format!("{command:?}");
-    let mut child = command
-        .spawn()
-        .unwrap_or_else(|error| panic!("{shown}: {error}"));
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
     let pid = rustix::process::Pid::from_child(&child);
     let mut stdin = child.stdin.take().expect("stdin is piped");
     let input = input.to_vec();
@@ -99,10 +94,7 @@ pub fn run(mut command: Command, input: &[u8], patience: Duration) -> Output {
         std::thread::sleep(Duration::from_millis(5));
     }
     writer.join().expect("the writer does not panic");
-    waiter
-        .join()
-        .expect("the waiter does not panic")
-        .expect("the child can be waited for")
+    waiter.join().expect("the waiter does not panic").expect("the child can be waited for")
 }
 
 /// Like [`run`], and the exit code must be zero; returns standard output.
@@ -114,11 +106,7 @@ pub fn run_ok(command: Command, input: &[u8], patience: Duration) -> String {
     let output = run(command, input, patience);
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{shown}: {}\n{stdout}\n{stderr}",
-        output.status
-    );
+    assert!(output.status.success(), "{shown}: {}\n{stdout}\n{stderr}", output.status);
     stdout
 }
 

@@ -48,18 +48,26 @@ impl Raw {
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect_timeout(&address, PATIENCE)
             .unwrap_or_else(|error| panic!("cannot connect to {address}: {error}"));
-        stream
-            .set_nodelay(true)
-            .expect("a fresh socket takes options");
-        stream
-            .set_write_timeout(Some(PATIENCE))
-            .expect("a fresh socket takes options");
+        stream.set_nodelay(true).expect("a fresh socket takes options");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a fresh socket takes options");
         Self { stream }
     }
 
     /// Sends bytes; false when the peer has closed or does not read.
     pub fn send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
+    }
+
+    /// Pushes `count` blocks of zeros of `size` bytes as long as the peer takes them, without waiting for it.
+    pub fn push(&self, size: usize, count: usize) {
+        let block = vec![0; size];
+        for _ in 0..count {
+            let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
+            // A full socket or a closed one ends the pushing; both are the peer's right.
+            if rustix::net::send(&self.stream, &block, flags).is_err() {
+                break;
+            }
+        }
     }
 
     /// Sends bytes in pieces of `size`, each in a segment of its own.
@@ -87,11 +95,7 @@ impl Raw {
 
     /// Sends a request and reads its answer.
     pub fn ask(&mut self, frame: &[u8]) -> Reply {
-        if self.send(frame) {
-            self.receive(PATIENCE)
-        } else {
-            Reply::Closed
-        }
+        if self.send(frame) { self.receive(PATIENCE) } else { Reply::Closed }
     }
 
     /// Whether the connection still answers.
@@ -118,9 +122,7 @@ impl Raw {
             if left.is_zero() {
                 return Reply::Silence;
             }
-            self.stream
-                .set_read_timeout(Some(left))
-                .expect("the timeout is not zero");
+            self.stream.set_read_timeout(Some(left)).expect("the timeout is not zero");
             match self.stream.read(&mut buffer[filled..]) {
                 Ok(0) => return Reply::Closed,
                 Ok(count) => filled += count,
@@ -140,10 +142,6 @@ impl Raw {
 /// The cheapest request there is, with a correlation id of its own: ApiVersions v0.
 #[must_use]
 pub fn probe() -> Vec<u8> {
-    let body = wire::Body::new(false)
-        .i16(18)
-        .i16(0)
-        .i32(PROBE_CORRELATION)
-        .i16(-1);
+    let body = wire::Body::new(false).i16(18).i16(0).i32(PROBE_CORRELATION).i16(-1);
     wire::frame(&body.into_bytes())
 }

@@ -38,11 +38,7 @@ impl Topic {
 #[must_use]
 pub fn api_versions(version: i16, name: &str, software_version: &str) -> Vec<u8> {
     let body = Body::new(version >= 3);
-    let body = if version >= 3 {
-        body.string(name).string(software_version).tags()
-    } else {
-        body
-    };
+    let body = if version >= 3 { body.string(name).string(software_version).tags() } else { body };
     request(18, version, version >= 3, &body.into_bytes())
 }
 
@@ -62,24 +58,12 @@ pub fn metadata(version: i16, topics: Option<&[MetadataTopic]>, auto_create: boo
     let body = match topics {
         None => body.count(-1),
         Some(topics) => body.array(topics, |body, topic| {
-            let body = if version >= 10 {
-                body.raw(&topic.id)
-            } else {
-                body
-            };
+            let body = if version >= 10 { body.raw(&topic.id) } else { body };
             body.nullable_string(topic.name.as_deref()).tags()
         }),
     };
-    let body = if version >= 4 {
-        body.bool(auto_create)
-    } else {
-        body
-    };
-    let body = if (8..=10).contains(&version) {
-        body.bool(false)
-    } else {
-        body
-    };
+    let body = if version >= 4 { body.bool(auto_create) } else { body };
+    let body = if (8..=10).contains(&version) { body.bool(false) } else { body };
     let body = if version >= 8 { body.bool(false) } else { body };
     request(3, version, version >= 9, &body.tags().into_bytes())
 }
@@ -87,14 +71,7 @@ pub fn metadata(version: i16, topics: Option<&[MetadataTopic]>, auto_create: boo
 /// Metadata by one topic name, without auto-creation.
 #[must_use]
 pub fn metadata_of(version: i16, name: &str) -> Vec<u8> {
-    metadata(
-        version,
-        Some(&[MetadataTopic {
-            id: [0; 16],
-            name: Some(name.to_owned()),
-        }]),
-        false,
-    )
+    metadata(version, Some(&[MetadataTopic { id: [0; 16], name: Some(name.to_owned()) }]), false)
 }
 
 /// Produce (0).
@@ -142,9 +119,7 @@ impl Produce {
             .count(1);
         let body = self.topic.put(body);
         let body = body.array(&self.partitions, |body, (partition, records)| {
-            body.i32(*partition)
-                .nullable_bytes(records.as_deref())
-                .tags()
+            body.i32(*partition).nullable_bytes(records.as_deref()).tags()
         });
         let body = body.tags().tags().raw(&self.trailing);
         request(0, self.version, flexible, &body.into_bytes())
@@ -218,25 +193,14 @@ impl Fetch {
         let version = self.version;
         let flexible = version >= 12;
         let body = Body::new(flexible);
-        let body = if version <= 14 {
-            body.i32(self.replica_id)
-        } else {
-            body
-        };
-        let body = body
-            .i32(self.max_wait_ms)
-            .i32(self.min_bytes)
-            .i32(self.max_bytes);
+        let body = if version <= 14 { body.i32(self.replica_id) } else { body };
+        let body = body.i32(self.max_wait_ms).i32(self.min_bytes).i32(self.max_bytes);
         let body = body.i8(self.isolation_level);
-        let body = if version >= 7 {
-            body.i32(self.session_id).i32(self.session_epoch)
-        } else {
-            body
-        };
+        let body =
+            if version >= 7 { body.i32(self.session_id).i32(self.session_epoch) } else { body };
         let topics: Vec<&Topic> = self.topic.iter().collect();
-        let body = body.array(&topics, |body, topic| {
-            self.put_partition(topic.put(body).count(1)).tags()
-        });
+        let body =
+            body.array(&topics, |body, topic| self.put_partition(topic.put(body).count(1)).tags());
         let body = match (version >= 7, self.forgotten_null) {
             (false, _) => body,
             (true, true) => body.count(-1),
@@ -248,22 +212,10 @@ impl Fetch {
 
     fn put_partition(&self, body: Body) -> Body {
         let body = body.i32(self.partition);
-        let body = if self.version >= 9 {
-            body.i32(self.current_leader_epoch)
-        } else {
-            body
-        };
+        let body = if self.version >= 9 { body.i32(self.current_leader_epoch) } else { body };
         let body = body.i64(self.offset);
-        let body = if self.version >= 12 {
-            body.i32(self.last_fetched_epoch)
-        } else {
-            body
-        };
-        let body = if self.version >= 5 {
-            body.i64(-1)
-        } else {
-            body
-        };
+        let body = if self.version >= 12 { body.i32(self.last_fetched_epoch) } else { body };
+        let body = if self.version >= 5 { body.i64(-1) } else { body };
         body.i32(self.partition_max_bytes).tags()
     }
 
@@ -318,29 +270,14 @@ impl ListOffsets {
     pub fn frame(&self) -> Vec<u8> {
         let flexible = self.version >= 6;
         let body = Body::new(flexible).i32(self.replica_id);
-        let body = if self.version >= 2 {
-            body.i8(self.isolation_level)
-        } else {
-            body
-        };
-        let body = body
-            .count(1)
-            .string(&self.topic)
-            .array(&self.partitions, |body, partition| {
-                let body = body.i32(*partition);
-                let body = if self.version >= 4 {
-                    body.i32(self.current_leader_epoch)
-                } else {
-                    body
-                };
-                body.i64(self.timestamp).tags()
-            });
+        let body = if self.version >= 2 { body.i8(self.isolation_level) } else { body };
+        let body = body.count(1).string(&self.topic).array(&self.partitions, |body, partition| {
+            let body = body.i32(*partition);
+            let body = if self.version >= 4 { body.i32(self.current_leader_epoch) } else { body };
+            body.i64(self.timestamp).tags()
+        });
         let body = body.tags();
-        let body = if self.version >= 10 {
-            body.i32(5000)
-        } else {
-            body
-        };
+        let body = if self.version >= 10 { body.i32(5000) } else { body };
         request(2, self.version, flexible, &body.tags().into_bytes())
     }
 }
@@ -379,14 +316,9 @@ impl NewTopic {
 pub fn create_topics(version: i16, topics: &[NewTopic], validate_only: bool) -> Vec<u8> {
     let flexible = version >= 5;
     let body = Body::new(flexible).array(topics, |body, topic| {
-        let body = body
-            .string(&topic.name)
-            .i32(topic.partitions)
-            .i16(topic.replication_factor);
+        let body = body.string(&topic.name).i32(topic.partitions).i16(topic.replication_factor);
         let body = body.array(&topic.assignments, |body, (partition, replicas)| {
-            body.i32(*partition)
-                .array(replicas, |body, replica| body.i32(*replica))
-                .tags()
+            body.i32(*partition).array(replicas, |body, replica| body.i32(*replica)).tags()
         });
         body.array(&topic.configs, |body, (name, value)| {
             body.string(name).nullable_string(value.as_deref()).tags()
@@ -403,9 +335,7 @@ pub fn delete_topics(version: i16, topics: &[MetadataTopic]) -> Vec<u8> {
     let flexible = version >= 4;
     let body = Body::new(flexible).array(topics, |body, topic| {
         if version >= 6 {
-            body.nullable_string(topic.name.as_deref())
-                .raw(&topic.id)
-                .tags()
+            body.nullable_string(topic.name.as_deref()).raw(&topic.id).tags()
         } else {
             body.string(topic.name.as_deref().unwrap_or_default())
         }
@@ -429,8 +359,7 @@ pub fn create_partitions(
         let body = match assignments {
             None => body.count(-1),
             Some(list) => body.array(list, |body, replicas| {
-                body.array(replicas, |body, replica| body.i32(*replica))
-                    .tags()
+                body.array(replicas, |body, replica| body.i32(*replica)).tags()
             }),
         };
         body.tags()
@@ -448,14 +377,8 @@ pub fn init_producer_id(
     (producer_id, producer_epoch): (i64, i16),
 ) -> Vec<u8> {
     let flexible = version >= 2;
-    let body = Body::new(flexible)
-        .nullable_string(transactional_id)
-        .i32(timeout_ms);
-    let body = if version >= 3 {
-        body.i64(producer_id).i16(producer_epoch)
-    } else {
-        body
-    };
+    let body = Body::new(flexible).nullable_string(transactional_id).i32(timeout_ms);
+    let body = if version >= 3 { body.i64(producer_id).i16(producer_epoch) } else { body };
     request(22, version, flexible, &body.tags().into_bytes())
 }
 
@@ -463,11 +386,7 @@ pub fn init_producer_id(
 #[must_use]
 pub fn describe_cluster(version: i16, endpoint_type: i8) -> Vec<u8> {
     let body = Body::new(true).bool(false);
-    let body = if version >= 1 {
-        body.i8(endpoint_type)
-    } else {
-        body
-    };
+    let body = if version >= 1 { body.i8(endpoint_type) } else { body };
     let body = if version >= 2 { body.bool(false) } else { body };
     request(60, version, true, &body.tags().into_bytes())
 }
@@ -483,12 +402,7 @@ pub fn offset_for_leader_epoch(
     let flexible = version >= 4;
     let body = Body::new(flexible);
     let body = if version >= 3 { body.i32(-1) } else { body };
-    let body = body
-        .count(1)
-        .string(topic)
-        .count(1)
-        .i32(0)
-        .i32(current_leader_epoch);
+    let body = body.count(1).string(topic).count(1).i32(0).i32(current_leader_epoch);
     let body = body.i32(leader_epoch).tags().tags().tags();
     request(23, version, flexible, &body.into_bytes())
 }

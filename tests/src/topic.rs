@@ -37,15 +37,9 @@ pub fn create_with(
     configs: &[(&str, &str)],
 ) -> TestTopic {
     let name = unique(stem);
-    let configs = configs
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), Some((*value).to_owned())))
-        .collect();
-    let topic = NewTopic {
-        partitions,
-        configs,
-        ..NewTopic::named(&name)
-    };
+    let configs =
+        configs.iter().map(|(key, value)| ((*key).to_owned(), Some((*value).to_owned()))).collect();
+    let topic = NewTopic { partitions, configs, ..NewTopic::named(&name) };
     let Reply::Frame(frame) = broker.connect().ask(&create_topics(7, &[topic], false)) else {
         panic!("CreateTopics is not answered");
     };
@@ -53,10 +47,7 @@ pub fn create_with(
         answer::decode(ApiKey::CreateTopics, 7, &frame).expect("CreateTopics decodes");
     let created = &response.topics[0];
     assert_eq!(created.error_code, 0, "{name}: {:?}", created.error_message);
-    let topic = TestTopic {
-        name,
-        id: *created.topic_id.as_bytes(),
-    };
+    let topic = TestTopic { name, id: *created.topic_id.as_bytes() };
     // Apache Kafka answers before the leaders have heard of it: an empty list of records finds out without a trace.
     let deadline = Instant::now() + Duration::from_secs(10);
     for partition in 0..partitions {
@@ -79,10 +70,7 @@ pub fn seed(broker: &Broker, topic: &TestTopic, partition: i32, count: i32) {
 
 fn first_error(broker: &Broker, topic: &TestTopic, partition: i32, records: Vec<u8>) -> i16 {
     let partitions = vec![(partition, Some(records))];
-    let request = Produce {
-        partitions,
-        ..Produce::to(topic.name.as_str(), Vec::new())
-    };
+    let request = Produce { partitions, ..Produce::to(topic.name.as_str(), Vec::new()) };
     let Reply::Frame(frame) = broker.connect().ask(&request.frame()) else {
         panic!("Produce is not answered");
     };

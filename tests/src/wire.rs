@@ -17,10 +17,7 @@ impl Body {
     /// An empty body of a flexible or a classic message version.
     #[must_use]
     pub fn new(flexible: bool) -> Self {
-        Self {
-            bytes: Vec::new(),
-            flexible,
-        }
+        Self { bytes: Vec::new(), flexible }
     }
 
     /// Appends bytes as they are.
@@ -72,9 +69,7 @@ impl Body {
         let flexible = self.flexible;
         match (flexible, value) {
             (true, None) => self.raw(&[0]),
-            (true, Some(text)) => self
-                .raw(&uvarint(text.len() as u64 + 1))
-                .raw(text.as_bytes()),
+            (true, Some(text)) => self.raw(&uvarint(text.len() as u64 + 1)).raw(text.as_bytes()),
             (false, None) => self.i16(-1),
             (false, Some(text)) => self.i16(text.len() as i16).raw(text.as_bytes()),
         }

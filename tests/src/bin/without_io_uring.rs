@@ -13,22 +13,15 @@ const EPERM: u32 = 1;
 
 fn main() {
     let mut arguments = std::env::args_os().skip(1);
-    let program = arguments
-        .next()
-        .expect("usage: without_io_uring PROGRAM ARGUMENTS…");
+    let program = arguments.next().expect("usage: without_io_uring PROGRAM ARGUMENTS…");
     let filter = SeccompFilter::new(
         [(IO_URING_SETUP, Vec::new())].into_iter().collect(),
         SeccompAction::Allow,
         SeccompAction::Errno(EPERM),
-        std::env::consts::ARCH
-            .try_into()
-            .expect("a known architecture"),
+        std::env::consts::ARCH.try_into().expect("a known architecture"),
     )
     .expect("the filter is well formed");
     let filter: BpfProgram = filter.try_into().expect("the filter compiles");
     seccompiler::apply_filter(&filter).expect("the kernel takes seccomp filters");
-    panic!(
-        "cannot start the program: {}",
-        Command::new(program).args(arguments).exec()
-    );
+    panic!("cannot start the program: {}", Command::new(program).args(arguments).exec());
 }
