@@ -193,6 +193,11 @@ macro_rules! wire {
             }
 
             impl Nullable for $name {
+                #[inline]
+                fn bytes_min_nullable(_: Context) -> usize {
+                    1
+                }
+
                 fn read_nullable(
                     reader: &mut Reader<'_>,
                     context: Context,

@@ -57,6 +57,13 @@ pub trait Wire: Sized {
 
 /// A type that may be null.
 pub trait Nullable: Wire {
+    /// The least bytes a value or null takes: null is no shorter than empty, save for structs.
+    #[inline]
+    #[must_use]
+    fn bytes_min_nullable(context: Context) -> usize {
+        Self::bytes_min(context)
+    }
+
     /// Reads a value or null.
     ///
     /// # Errors
@@ -278,8 +285,8 @@ impl<T: Nullable> Wire for Option<T> {
     const KIND: Kind = T::KIND;
 
     #[inline]
-    fn bytes_min(_: Context) -> usize {
-        1
+    fn bytes_min(context: Context) -> usize {
+        T::bytes_min_nullable(context)
     }
 
     #[inline]

@@ -1,0 +1,134 @@
+//! Every decoder as a plain function over bytes: for fuzzers, for property tests, and for a bounded run in the suite.
+//!
+//! [`Target::run`] holds what must be true of any bytes: decoding returns, and what it accepts is encoded, read back and
+//! encoded again to the very same bytes.
+
+use bytes::Bytes;
+
+use crate::codec::{DecodeError, Kind, Message, Reader, Versions, Writer};
+use crate::header::RequestHeader;
+use crate::message::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
+use crate::message::create_partitions::{CreatePartitionsRequest, CreatePartitionsResponse};
+use crate::message::create_topics::{CreateTopicsRequest, CreateTopicsResponse};
+use crate::message::delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
+use crate::message::describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
+use crate::message::fetch::{FetchRequest, FetchResponse};
+use crate::message::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+use crate::message::list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
+use crate::message::metadata::{MetadataRequest, MetadataResponse};
+use crate::message::offset_for_leader_epoch::{
+    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
+};
+use crate::message::produce::{ProduceRequest, ProduceResponse};
+
+/// Decodes a body of a version, and encodes what was understood; the second value counts the bytes left over.
+pub type Recode = fn(&Bytes, i16) -> Result<(Bytes, usize), DecodeError>;
+
+/// One message type with everything a test needs of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Kafka's name.
+    pub name: &'static str,
+    /// The API key or record type.
+    pub key: i16,
+    /// The versions spoken.
+    pub versions: Versions,
+    /// The flexible versions.
+    pub flexible: Versions,
+    /// The schema.
+    pub kind: Kind,
+    /// Reads and writes a body.
+    pub recode: Recode,
+    /// The target for a fuzzer: the first byte picks the version, the rest is the body.
+    pub run: fn(&[u8]),
+}
+
+impl Target {
+    /// The target of a message type.
+    #[must_use]
+    pub const fn of<M: Message>() -> Self {
+        Self {
+            name: M::NAME,
+            key: M::KEY,
+            versions: M::VERSIONS,
+            flexible: M::FLEXIBLE,
+            kind: M::KIND,
+            recode: recode::<M>,
+            run: run::<M>,
+        }
+    }
+}
+
+static TARGETS: [Target; 22] = [
+    Target::of::<ProduceRequest>(),
+    Target::of::<ProduceResponse>(),
+    Target::of::<FetchRequest>(),
+    Target::of::<FetchResponse>(),
+    Target::of::<ListOffsetsRequest>(),
+    Target::of::<ListOffsetsResponse>(),
+    Target::of::<MetadataRequest>(),
+    Target::of::<MetadataResponse>(),
+    Target::of::<ApiVersionsRequest>(),
+    Target::of::<ApiVersionsResponse>(),
+    Target::of::<CreateTopicsRequest>(),
+    Target::of::<CreateTopicsResponse>(),
+    Target::of::<DeleteTopicsRequest>(),
+    Target::of::<DeleteTopicsResponse>(),
+    Target::of::<InitProducerIdRequest>(),
+    Target::of::<InitProducerIdResponse>(),
+    Target::of::<OffsetForLeaderEpochRequest>(),
+    Target::of::<OffsetForLeaderEpochResponse>(),
+    Target::of::<CreatePartitionsRequest>(),
+    Target::of::<CreatePartitionsResponse>(),
+    Target::of::<DescribeClusterRequest>(),
+    Target::of::<DescribeClusterResponse>(),
+];
+
+/// All requests and responses.
+#[must_use]
+pub fn targets() -> &'static [Target] {
+    &TARGETS
+}
+
+/// The target for a whole request as a client sends it: header, then the body it names.
+pub fn request(bytes: &[u8]) {
+    let mut reader = Reader::new(bytes);
+    let Ok(header) = RequestHeader::decode(&mut reader) else {
+        return;
+    };
+    let body = Bytes::copy_from_slice(reader.rest());
+    for target in targets() {
+        if target.key == header.api_key && target.name.ends_with("Request") {
+            check(target.recode, &body, header.api_version);
+        }
+    }
+}
+
+fn recode<M: Message>(body: &Bytes, version: i16) -> Result<(Bytes, usize), DecodeError> {
+    let mut reader = Reader::shared(body);
+    let message = M::decode(&mut reader, version)?;
+    let mut writer = Writer::new();
+    message.encode(&mut writer, version);
+    Ok((writer.into_bytes(), reader.remaining()))
+}
+
+fn run<M: Message>(bytes: &[u8]) {
+    let Some((&version, body)) = bytes.split_first() else {
+        return;
+    };
+    // A borrowed reader must agree with a shared one on what is a message.
+    let version = i16::from(version);
+    let body = Bytes::copy_from_slice(body);
+    let borrowed = M::decode(&mut Reader::new(&body), version);
+    let accepted = check(recode::<M>, &body, version);
+    assert_eq!(borrowed.is_ok(), accepted);
+}
+
+fn check(recode: Recode, body: &Bytes, version: i16) -> bool {
+    let Ok((first, left)) = recode(body, version) else {
+        return false;
+    };
+    assert!(left <= body.len());
+    assert_eq!(recode(&first, version), Ok((first.clone(), 0)));
+    true
+}

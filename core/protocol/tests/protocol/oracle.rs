@@ -1,0 +1,125 @@
+//! Our codec against the `kafka-protocol` crate (schemas of Kafka 4.1), for every message and version both know.
+
+use bytes::{Bytes, BytesMut};
+use kafka_protocol::messages as theirs;
+use kafka_protocol::protocol::{Decodable, Encodable, Message};
+use pelton_protocol::fuzz::{Target, targets};
+use pelton_protocol::{codec, header};
+
+use crate::generate::{self, Random};
+
+const CASES: u64 = 200;
+
+fn target(name: &str) -> &'static Target {
+    targets().iter().find(|target| target.name == name).unwrap()
+}
+
+/// Goal: the same bytes mean the same to both. Method: both read random bytes and write them again; then each reads what
+/// the other wrote.
+fn check<T: Message + Encodable + Decodable>(name: &str) {
+    let target = target(name);
+    let min = target.versions.min.max(T::VERSIONS.min);
+    let max = target.versions.max.min(T::VERSIONS.max);
+    assert!(min <= max, "{name}");
+    for version in min..=max {
+        for seed in 0..CASES {
+            let case = format!("{name} v{version} seed {seed}");
+            let bytes = Bytes::from(generate::message(target, version, &mut Random(seed)));
+            let (ours, left) = (target.recode)(&bytes, version).unwrap();
+            assert_eq!(left, 0, "{case}");
+            let mut rest = ours.clone();
+            let understood = T::decode(&mut rest, version)
+                .unwrap_or_else(|error| panic!("{case}: they cannot read ours: {error}"));
+            assert!(rest.is_empty(), "{case}: they leave bytes");
+            let mut encoded = BytesMut::new();
+            understood
+                .encode(&mut encoded, version)
+                .unwrap_or_else(|error| panic!("{case}: they cannot write it: {error}"));
+            let encoded = encoded.freeze();
+            assert_eq!(encoded, bytes, "{case}: they write something else");
+            let reread = (target.recode)(&encoded, version).unwrap();
+            assert_eq!(reread, (bytes, 0), "{case}: we read theirs otherwise");
+        }
+    }
+}
+
+macro_rules! oracle {
+    ($($test:ident: $name:ident;)*) => {$(
+        #[test]
+        fn $test() {
+            check::<theirs::$name>(stringify!($name));
+        }
+    )*};
+}
+
+oracle! {
+    produce_request: ProduceRequest;
+    produce_response: ProduceResponse;
+    fetch_request: FetchRequest;
+    fetch_response: FetchResponse;
+    list_offsets_request: ListOffsetsRequest;
+    list_offsets_response: ListOffsetsResponse;
+    metadata_request: MetadataRequest;
+    metadata_response: MetadataResponse;
+    api_versions_request: ApiVersionsRequest;
+    api_versions_response: ApiVersionsResponse;
+    create_topics_request: CreateTopicsRequest;
+    create_topics_response: CreateTopicsResponse;
+    delete_topics_request: DeleteTopicsRequest;
+    delete_topics_response: DeleteTopicsResponse;
+    init_producer_id_request: InitProducerIdRequest;
+    init_producer_id_response: InitProducerIdResponse;
+    offset_for_leader_epoch_request: OffsetForLeaderEpochRequest;
+    offset_for_leader_epoch_response: OffsetForLeaderEpochResponse;
+    create_partitions_request: CreatePartitionsRequest;
+    create_partitions_response: CreatePartitionsResponse;
+    describe_cluster_request: DescribeClusterRequest;
+    describe_cluster_response: DescribeClusterResponse;
+}
+
+// Goal: headers are those of Kafka for every API and version. Method: each side reads what the other wrote.
+#[test]
+fn headers() {
+    for row in pelton_protocol::api::table() {
+        let key = theirs::ApiKey::try_from(row.key.code()).unwrap();
+        for version in row.min..=row.max {
+            for client_id in [None, Some(""), Some("a client")] {
+                request_header(row, key, version, client_id);
+            }
+            let expected = key.response_header_version(version);
+            assert_eq!(
+                row.response_header_version(version),
+                expected,
+                "{key:?} v{version}"
+            );
+        }
+    }
+}
+
+fn request_header(
+    row: &pelton_protocol::api::ApiRow,
+    key: theirs::ApiKey,
+    version: i16,
+    client_id: Option<&'static str>,
+) {
+    let header_version = key.request_header_version(version);
+    let ours = header::RequestHeader {
+        api_key: row.key.code(),
+        api_version: version,
+        correlation_id: 7,
+        client_id: client_id.map(codec::Str::from),
+    };
+    let mut writer = codec::Writer::new();
+    ours.encode(&mut writer, row);
+    let bytes = writer.into_bytes();
+    let mut rest = bytes.clone();
+    let header = theirs::RequestHeader::decode(&mut rest, header_version).unwrap();
+    assert!(rest.is_empty());
+    assert_eq!(header.client_id.as_deref(), client_id);
+    let mut encoded = BytesMut::new();
+    header.encode(&mut encoded, header_version).unwrap();
+    assert_eq!(encoded, bytes);
+    let mut reader = codec::Reader::new(&encoded);
+    assert_eq!(header::RequestHeader::decode(&mut reader), Ok(ours));
+    assert_eq!(reader.remaining(), 0);
+}

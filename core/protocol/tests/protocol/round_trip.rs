@@ -1,0 +1,32 @@
+//! What is read is written back identically.
+
+use bytes::Bytes;
+use pelton_protocol::fuzz::{Target, targets};
+use proptest::prelude::*;
+
+use crate::generate::{self, Random};
+
+fn check(target: &Target, version: i16, seed: u64) {
+    let bytes = Bytes::from(generate::message(target, version, &mut Random(seed)));
+    let recoded = (target.recode)(&bytes, version);
+    assert_eq!(
+        recoded,
+        Ok((bytes, 0)),
+        "{} v{version} seed {seed}",
+        target.name
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
+
+    // Goal: every message in every version is read and written without loss. Method: random canonical bytes.
+    #[test]
+    fn every_message_and_version(seed: u64) {
+        for target in targets() {
+            for version in target.versions.min..=target.versions.max {
+                check(target, version, seed);
+            }
+        }
+    }
+}
