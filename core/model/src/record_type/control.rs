@@ -81,7 +81,7 @@ pub struct KRaftVersionRecord {
     /// The version of this record.
     pub version: i16,
     /// The finalized level.
-    pub k_raft_version: i16,
+    pub kraft_version: i16,
 }
 
 /// The voter set in force from this record on.
@@ -103,7 +103,7 @@ pub struct VotersRecordVoter {
     /// Where it listens.
     pub endpoints: Vec<VotersRecordEndpoint>,
     /// The range of `kraft.version` that it supports.
-    pub k_raft_version_feature: KRaftVersionFeature,
+    pub kraft_version_feature: KRaftVersionFeature,
 }
 
 /// An endpoint of a voter.

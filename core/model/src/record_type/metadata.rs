@@ -537,9 +537,33 @@ pub struct RegisterControllerRecord {
     /// Of a migration from ZooKeeper; false today.
     pub zk_migration_ready: bool,
     /// Where it is reached.
-    pub end_points: Vec<BrokerEndpoint>,
+    pub end_points: Vec<ControllerEndpoint>,
     /// The feature ranges it supports.
-    pub features: Vec<BrokerFeature>,
+    pub features: Vec<ControllerFeature>,
+}
+
+/// A listener of a controller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ControllerEndpoint {
+    /// The listener's name.
+    pub name: String,
+    /// The host to connect to.
+    pub host: String,
+    /// The port to connect to.
+    pub port: u16,
+    /// Kafka's number of the security protocol.
+    pub security_protocol: i16,
+}
+
+/// A feature range of a controller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ControllerFeature {
+    /// The feature's name.
+    pub name: String,
+    /// The lowest level.
+    pub min_supported_version: i16,
+    /// The highest level.
+    pub max_supported_version: i16,
 }
 
 /// Forgets eligible leader replicas.

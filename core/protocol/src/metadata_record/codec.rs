@@ -7,11 +7,12 @@ use pelton_model::TopicId;
 use pelton_model::record_type::metadata::{
     AbortTransactionRecord, AccessControlEntryRecord, BeginTransactionRecord, BrokerEndpoint,
     BrokerFeature, BrokerRegistrationChangeRecord, ClearElrRecord, ClientQuotaRecord, ConfigRecord,
-    DelegationTokenRecord, EndTransactionRecord, EntityData, FeatureLevelRecord, FenceBrokerRecord,
-    MetadataRecord, NoOpRecord, PartitionChangeRecord, PartitionRecord, ProducerIdsRecord,
-    RegisterBrokerRecord, RegisterControllerRecord, RemoveAccessControlEntryRecord,
-    RemoveDelegationTokenRecord, RemoveTopicRecord, RemoveUserScramCredentialRecord, TopicRecord,
-    UnfenceBrokerRecord, UnregisterBrokerRecord, UserScramCredentialRecord, ZkMigrationStateRecord,
+    ControllerEndpoint, ControllerFeature, DelegationTokenRecord, EndTransactionRecord, EntityData,
+    FeatureLevelRecord, FenceBrokerRecord, MetadataRecord, NoOpRecord, PartitionChangeRecord,
+    PartitionRecord, ProducerIdsRecord, RegisterBrokerRecord, RegisterControllerRecord,
+    RemoveAccessControlEntryRecord, RemoveDelegationTokenRecord, RemoveTopicRecord,
+    RemoveUserScramCredentialRecord, TopicRecord, UnfenceBrokerRecord, UnregisterBrokerRecord,
+    UserScramCredentialRecord, ZkMigrationStateRecord,
 };
 
 use super::{RecordError, RecordSchema, read_body};
@@ -337,13 +338,30 @@ message_for! {
     }
 }
 
+wire! {
+    ControllerEndpoint {
+        name: String, 0+;
+        host: String, 0+;
+        port: u16, 0+;
+        security_protocol: i16, 0+;
+    }
+}
+
+wire! {
+    ControllerFeature {
+        name: String, 0+;
+        min_supported_version: i16, 0+;
+        max_supported_version: i16, 0+;
+    }
+}
+
 message_for! {
     RegisterControllerRecord, key 27, versions 0-0, flexible 0+ {
         controller_id: i32, 0+;
         incarnation_id: TopicId, 0+;
         zk_migration_ready: bool, 0+;
-        end_points: Vec<BrokerEndpoint>, 0+;
-        features: Vec<BrokerFeature>, 0+;
+        end_points: Vec<ControllerEndpoint>, 0+;
+        features: Vec<ControllerFeature>, 0+;
     }
 }
 

@@ -11,14 +11,15 @@
 //!
 //! Source: KIP-98 (control batches), KIP-595, KIP-630, KIP-853.
 
+mod voters;
+
 use std::fmt;
 
 use bytes::Bytes;
 use pelton_model::TopicId;
 use pelton_model::record_type::control::{
-    ControlRecord, KRaftVersionFeature, KRaftVersionRecord, LeaderChangeMessage,
-    SnapshotFooterRecord, SnapshotHeaderRecord, Voter, VotersRecord, VotersRecordEndpoint,
-    VotersRecordVoter,
+    ControlRecord, KRaftVersionRecord, LeaderChangeMessage, SnapshotFooterRecord,
+    SnapshotHeaderRecord, Voter, VotersRecord,
 };
 
 use crate::codec::{DecodeError, Message, Reader, Writer};
@@ -61,38 +62,7 @@ message_for! {
 message_for! {
     KRaftVersionRecord, key 5, versions 0-0, flexible 0+ {
         version: i16, 0+;
-        k_raft_version: i16, 0+;
-    }
-}
-
-wire! {
-    VotersRecordEndpoint {
-        name: String, 0+;
-        host: String, 0+;
-        port: u16, 0+;
-    }
-}
-
-wire! {
-    KRaftVersionFeature {
-        min_supported_version: i16, 0+;
-        max_supported_version: i16, 0+;
-    }
-}
-
-wire! {
-    VotersRecordVoter {
-        voter_id: i32, 0+;
-        voter_directory_id: TopicId, 0+;
-        endpoints: Vec<VotersRecordEndpoint>, 0+;
-        k_raft_version_feature: KRaftVersionFeature, 0+;
-    }
-}
-
-message_for! {
-    VotersRecord, key 6, versions 0-0, flexible 0+ {
-        version: i16, 0+;
-        voters: Vec<VotersRecordVoter>, 0+;
+        kraft_version: i16, 0+;
     }
 }
 
