@@ -29,7 +29,7 @@ pub const PRODUCERS_PER_PARTITION_MAX: usize = 100_000;
 /// The shortest request frame: api key, version and correlation id.
 pub const FRAME_BYTES_MIN: usize = 8;
 /// Bytes of a frame that a connection may receive without asking the shard's budget.
-pub const FRAME_FREE_BYTES_MAX: usize = 64 * 1024;
+pub const FRAME_FREE_BYTES_MAX: usize = 32 * 1024;
 /// Bytes that a reservation must receive within `RESERVATION_STALL_MS_MAX` to count as progress.
 pub const RESERVATION_PROGRESS_BYTES_MIN: usize = 64 * 1024;
 /// Room offered to a `recv` of a connection that has sent little.

@@ -17,6 +17,8 @@
 //! Source: KIP-98, KIP-360, KIP-185; `KAFKA-5494` for five batches.
 
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
