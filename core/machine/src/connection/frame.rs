@@ -2,9 +2,10 @@
 //!
 //! Invariants:
 //! 1. The frames do not depend on how the bytes were cut on their way.
-//! 2. The buffer never grows by a claimed length alone: up to [`FRAME_GROW_BYTES_MAX`] it at most doubles what has
-//!    arrived (or takes what an earlier frame of this connection proved), and beyond that the rest is reserved from the
-//!    shard's budget first.
+//! 2. The buffer never grows by a claimed length alone. A frame may receive [`FRAME_FREE_BYTES_MAX`] without asking; then
+//!    what it has up to [`FRAME_GROW_BYTES_MAX`] is reserved from the shard's budget, and the room at most doubles what
+//!    has arrived (or is what an earlier frame of this connection proved); then the rest is reserved. What a connection
+//!    may hold unreserved is one read: [`RECV_BYTES_MIN`] at first, up to [`RECV_BYTES_MAX`] once it fills its reads.
 //! 3. A reservation that receives less than [`RESERVATION_PROGRESS_BYTES_MIN`] in [`RESERVATION_STALL_MS_MAX`] closes its
 //!    connection, so that a trickle cannot hold memory others wait for.
 //! 4. After a refusal the stream is lost: close.
@@ -191,7 +192,7 @@ impl FrameReader {
             });
         }
         if FRAME_FREE_BYTES_MAX < size
-            && FRAME_FREE_BYTES_MAX <= arrived
+            && FRAME_FREE_BYTES_MAX < arrived + self.recv_bytes
             && self.reserved.growth_bytes == 0
         {
             let bytes = size.min(FRAME_GROW_BYTES_MAX) - FRAME_FREE_BYTES_MAX;
@@ -208,14 +209,13 @@ impl FrameReader {
         if self.reserved.remainder_bytes > 0 {
             return size - arrived;
         }
-        let allowed = if self.reserved.growth_bytes > 0 {
-            FRAME_GROW_BYTES_MAX
-        } else {
-            FRAME_FREE_BYTES_MAX
-        };
-        let missing = size.min(FRAME_GROW_BYTES_MAX).saturating_sub(arrived);
-        let earned = arrived.max(self.proved_bytes).min(allowed);
-        missing.min(earned).max(self.recv_bytes)
+        if self.reserved.growth_bytes > 0 {
+            let missing = size.min(FRAME_GROW_BYTES_MAX).saturating_sub(arrived);
+            return missing
+                .min(arrived.max(self.proved_bytes))
+                .max(self.recv_bytes);
+        }
+        self.recv_bytes
     }
 
     fn open_window(&mut self, now: Monotonic) {

@@ -6,6 +6,8 @@
 mod budget;
 mod frame;
 mod pipeline;
+#[cfg(test)]
+mod tests;
 
 pub use budget::{Admission, HolderId, MemoryBudget, Pool, Reserved};
 pub use frame::{Frame, FrameReader, FrameRefused, Step};

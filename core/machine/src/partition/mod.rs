@@ -22,6 +22,8 @@
 //! Source: KIP-101, KIP-320, KIP-497 (pending ISR), KIP-966 for the effective minimum.
 
 mod state;
+#[cfg(test)]
+mod tests;
 
 use pelton_model::producer_state::{BatchFacts, Duplicate, ProducerStates, SequenceCheck};
 use pelton_model::read_level::ReadLevel;

@@ -10,6 +10,8 @@
 
 mod commit;
 mod fetch;
+#[cfg(test)]
+mod tests;
 
 pub use commit::{CommitWaiters, CommitWatched};
 pub use fetch::{Purgatory, Watched, WatchedEnd};

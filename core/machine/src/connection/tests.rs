@@ -1,0 +1,343 @@
+//! Tests of the connection: frames, memory, order; one table per rule.
+
+use bytes::{BufMut, BytesMut};
+use pelton_model::Monotonic;
+use pelton_model::limits::{
+    FRAME_FREE_BYTES_MAX, FRAME_GROW_BYTES_MAX, PRODUCE_IN_FLIGHT_MAX, RECV_BYTES_MAX,
+    RECV_BYTES_MIN, REQUEST_BYTES_MAX, RESERVATION_STALL_MS_MAX,
+};
+
+use super::*;
+
+const MIB: usize = 1024 * 1024;
+
+fn stream(bytes: &[u8]) -> BytesMut {
+    BytesMut::from(bytes)
+}
+
+fn frame(body: &[u8]) -> Step {
+    Step::Frame(Frame {
+        bytes: BytesMut::from(body),
+        reserved: Reserved::default(),
+    })
+}
+
+// Goal: what a stream begins with decides. Method: bytes and the first step; claimed lengths reserve nothing.
+#[test]
+fn first_step() {
+    fn check(bytes: &[u8], expected: Result<Step, FrameRefused>) {
+        let mut buffer = stream(bytes);
+        assert_eq!(
+            FrameReader::new(REQUEST_BYTES_MAX).next(&mut buffer),
+            expected
+        );
+        assert!(buffer.capacity() <= RECV_BYTES_MAX);
+    }
+    check(b"", Ok(Step::Read));
+    check(b"\0\0\0", Ok(Step::Read));
+    check(b"\0\0\0\x08", Ok(Step::Read));
+    check(b"\0\0\0\x08abcdefg", Ok(Step::Read));
+    check(b"\0\0\0\x08abcdefgh", Ok(frame(b"abcdefgh")));
+    check(b"\0\0\0\x08abcdefgh\0\0", Ok(frame(b"abcdefgh")));
+    check(b"\xff\xff\xff\xff", Err(FrameRefused::Negative(-1)));
+    check(b"\x80\0\0\0", Err(FrameRefused::Negative(i32::MIN)));
+    check(b"\0\0\0\0", Err(FrameRefused::TooShort(0)));
+    check(b"\0\0\0\x03abc", Err(FrameRefused::TooShort(3)));
+    check(b"\0\0\0\x07", Err(FrameRefused::TooShort(7)));
+    check(b"\x06\x40\0\0", Ok(Step::Read));
+    check(b"\x06\x40\0\x01", Err(FrameRefused::TooLarge(104_857_601)));
+    check(
+        b"GET / HTTP/1.1\r\n",
+        Err(FrameRefused::TooLarge(0x4745_5420)),
+    );
+    check(
+        b"\x16\x03\x01\x02\0",
+        Err(FrameRefused::TooLarge(0x1603_0102)),
+    );
+}
+
+// Goal: pipelined frames come out one by one, then the reader wants more. Method: 1000 frames and a half in one buffer.
+#[test]
+fn many_frames_in_one_buffer() {
+    let mut buffer = BytesMut::new();
+    for index in 0..1000_u64 {
+        buffer.put_i32(8);
+        buffer.put_u64(index);
+    }
+    buffer.put_i32(8);
+    buffer.put_u32(7);
+    let mut reader = FrameReader::new(REQUEST_BYTES_MAX);
+    for index in 0..1000_u64 {
+        assert_eq!(reader.next(&mut buffer), Ok(frame(&index.to_be_bytes())));
+    }
+    assert_eq!(reader.next(&mut buffer), Ok(Step::Read));
+    assert_eq!(buffer.len(), 8);
+}
+
+/// Receives `bytes` zeros by reads as large as the buffer allows; stops early when a reservation is wanted.
+fn receive(reader: &mut FrameReader, buffer: &mut BytesMut, bytes: usize) -> Step {
+    let mut left = bytes;
+    loop {
+        let step = reader.next(buffer).expect("a legal frame");
+        if step != Step::Read || left == 0 {
+            return step;
+        }
+        let room = buffer.capacity() - buffer.len();
+        assert!(room > 0);
+        let read = room.min(left);
+        buffer.put_bytes(0, read);
+        left -= read;
+        reader.on_read(read, Monotonic(0));
+    }
+}
+
+// Goal: a large frame reserves its growth, then its remainder, and gives both to the request. Method: 3 MiB by its life.
+#[test]
+fn large_frame_reserves() {
+    let size = 3 * MIB;
+    let mut reader = FrameReader::new(REQUEST_BYTES_MAX);
+    let mut buffer = BytesMut::new();
+    buffer.put_i32(i32::try_from(size).expect("small"));
+    let growth = FRAME_GROW_BYTES_MAX - FRAME_FREE_BYTES_MAX;
+    let wanted = receive(&mut reader, &mut buffer, size);
+    assert_eq!(
+        wanted,
+        Step::Reserve {
+            pool: Pool::Growth,
+            bytes: growth
+        }
+    );
+    assert!(buffer.capacity() <= 2 * FRAME_FREE_BYTES_MAX);
+    assert_eq!(
+        reader.next(&mut buffer),
+        Ok(wanted),
+        "asked again until granted"
+    );
+    assert_eq!(reader.stall_deadline(), None);
+    reader.on_reserved(Pool::Growth, growth, Monotonic(5));
+    assert_eq!(
+        reader.stall_deadline(),
+        Some(Monotonic(5).plus_ms(RESERVATION_STALL_MS_MAX))
+    );
+
+    let rest = size - FRAME_GROW_BYTES_MAX;
+    let left = size + 4 - buffer.len();
+    let wanted = receive(&mut reader, &mut buffer, left);
+    assert_eq!(
+        wanted,
+        Step::Reserve {
+            pool: Pool::Remainder,
+            bytes: rest
+        }
+    );
+    assert!(buffer.capacity() <= 2 * (FRAME_GROW_BYTES_MAX + RECV_BYTES_MAX));
+    reader.on_reserved(Pool::Remainder, rest, Monotonic(6));
+    let left = size + 4 - buffer.len();
+    let Step::Frame(frame) = receive(&mut reader, &mut buffer, left) else {
+        panic!("whole")
+    };
+    assert_eq!(frame.bytes.len(), size);
+    assert_eq!(
+        frame.reserved,
+        Reserved {
+            growth_bytes: growth,
+            remainder_bytes: rest
+        }
+    );
+    assert_eq!(reader.stall_deadline(), None);
+}
+
+// Goal: memory follows the bytes that came, not the claim. Method: 99 MiB claimed, `received` bytes sent, one at a time
+// or as fast as the buffer allows.
+#[test]
+fn claims_cost_nothing() {
+    fn check(received: usize, capacity_max: usize) {
+        let mut reader = FrameReader::new(REQUEST_BYTES_MAX);
+        let mut buffer = BytesMut::new();
+        buffer.put_i32(99 * 1024 * 1024);
+        for _ in 0..received {
+            assert_eq!(reader.next(&mut buffer), Ok(Step::Read));
+            buffer.put_u8(0);
+            reader.on_read(1, Monotonic(0));
+        }
+        assert!(
+            buffer.capacity() <= capacity_max,
+            "{received}: {}",
+            buffer.capacity()
+        );
+    }
+    check(0, RECV_BYTES_MIN);
+    check(10, 2 * RECV_BYTES_MIN);
+    check(5_000, 16 * 1024);
+    check(28 * 1024, 2 * FRAME_FREE_BYTES_MAX);
+}
+
+// Goal: a trickle does not count as progress. Method: reads after a reservation, and where the deadline goes.
+#[test]
+fn stalls() {
+    fn check(reads: &[(usize, u64)], expected_window_start: u64) {
+        let mut reader = FrameReader::new(REQUEST_BYTES_MAX);
+        reader.on_reserved(Pool::Growth, 1, Monotonic(1));
+        for &(bytes, at) in reads {
+            reader.on_read(bytes, Monotonic(at));
+        }
+        let expected = Monotonic(expected_window_start).plus_ms(RESERVATION_STALL_MS_MAX);
+        assert_eq!(reader.stall_deadline(), Some(expected));
+        assert!(!reader.take_reserved().is_empty());
+        assert_eq!(reader.stall_deadline(), None);
+    }
+    check(&[], 1);
+    check(&[(1, 2), (1, 3)], 1);
+    check(&[(65_535, 2)], 1);
+    check(&[(65_535, 2), (1, 3)], 3);
+    check(&[(70_000, 2), (1, 3)], 2);
+}
+
+// Goal: the room offered follows the traffic. Method: full reads, then small ones.
+#[test]
+fn recv_room_adapts() {
+    let mut reader = FrameReader::new(REQUEST_BYTES_MAX);
+    let room = |reader: &mut FrameReader| {
+        let mut buffer = BytesMut::new();
+        assert_eq!(reader.next(&mut buffer), Ok(Step::Read));
+        buffer.capacity()
+    };
+    assert_eq!(room(&mut reader), RECV_BYTES_MIN);
+    for _ in 0..10 {
+        reader.on_read(RECV_BYTES_MAX, Monotonic(0));
+    }
+    assert_eq!(room(&mut reader), RECV_BYTES_MAX);
+    for _ in 0..16 {
+        reader.on_read(100, Monotonic(0));
+    }
+    assert_eq!(room(&mut reader), RECV_BYTES_MAX / 2);
+    for _ in 0..1_000 {
+        reader.on_read(100, Monotonic(0));
+    }
+    assert_eq!(room(&mut reader), RECV_BYTES_MIN);
+}
+
+// Goal: reservations are granted in order and never beyond the pool. Method: a large one holds a small one back.
+#[test]
+fn budget_is_fifo() {
+    let mut budget = MemoryBudget::new(400 * MIB, 100 * MIB);
+    let held = |remainder_bytes| Reserved {
+        growth_bytes: 0,
+        remainder_bytes,
+    };
+    let reserve = |budget: &mut MemoryBudget, id, mib| {
+        budget.reserve(HolderId(id), Pool::Remainder, mib * MIB)
+    };
+    for id in 0..3 {
+        assert_eq!(reserve(&mut budget, id, 90), Admission::Granted);
+    }
+    assert_eq!(reserve(&mut budget, 3, 99), Admission::Queued);
+    assert_eq!(
+        reserve(&mut budget, 4, 1),
+        Admission::Queued,
+        "it fits, but it is not its turn"
+    );
+    let other = budget.reserve(HolderId(5), Pool::Growth, MIB);
+    assert_eq!(other, Admission::Granted, "another pool");
+    let mut granted = Vec::new();
+    budget.release(held(30 * MIB), &mut granted);
+    assert_eq!(granted, []);
+    budget.release(held(60 * MIB), &mut granted);
+    assert_eq!(granted, [HolderId(3), HolderId(4)]);
+    assert_eq!(budget.used_bytes(), 281 * MIB);
+    assert_eq!(reserve(&mut budget, 6, 99), Admission::Queued);
+    assert_eq!(reserve(&mut budget, 7, 1), Admission::Queued);
+    granted.clear();
+    budget.cancel(HolderId(6), &mut granted);
+    assert_eq!(granted, [HolderId(7)]);
+    assert_eq!(budget.waiting_count(), 0);
+}
+
+// Goal: a budget of nothing still takes one maximal frame. Method: the largest reservations of both pools.
+#[test]
+fn smallest_budget() {
+    let mut budget = MemoryBudget::new(0, 100 * MIB);
+    assert_eq!(
+        budget.reserve(HolderId(1), Pool::Growth, MIB),
+        Admission::Granted
+    );
+    assert_eq!(
+        budget.reserve(HolderId(1), Pool::Remainder, 99 * MIB),
+        Admission::Granted
+    );
+    assert_eq!(
+        budget.reserve(HolderId(2), Pool::Remainder, 99 * MIB),
+        Admission::Queued
+    );
+}
+
+// Goal: Produce runs ahead of Produce only. Method: what runs, and what is admitted beside it.
+#[test]
+fn admission() {
+    use RequestClass::{Barrier, Produce};
+    fn check(running: &[RequestClass], produce: bool, barrier: bool) {
+        let mut pipeline = Pipeline::<()>::default();
+        for &class in running {
+            pipeline.begin(class);
+        }
+        assert_eq!(
+            (pipeline.admits(Produce), pipeline.admits(Barrier)),
+            (produce, barrier)
+        );
+    }
+    check(&[], true, true);
+    check(&[Produce], true, false);
+    check(&[Barrier], false, false);
+    check(&[Produce; PRODUCE_IN_FLIGHT_MAX - 1], true, false);
+    check(&[Produce; PRODUCE_IN_FLIGHT_MAX], false, false);
+}
+
+// Goal: answers leave in request order; holes do not delay; a closing request ends it all at its turn.
+// Method: four Produce requests, finished in reverse, with one outcome in the middle.
+#[test]
+fn answers_in_order() {
+    fn check(second: Outcome<i32>, expected: &[Outgoing<i32>], admits: bool) {
+        let mut pipeline = Pipeline::default();
+        let tickets: Vec<Ticket> = (0..4)
+            .map(|_| pipeline.begin(RequestClass::Produce))
+            .collect();
+        pipeline.finish(tickets[3], Outcome::Answer(3));
+        pipeline.finish(tickets[2], Outcome::Answer(2));
+        pipeline.finish(tickets[1], second);
+        assert_eq!(pipeline.pop(), None, "the oldest still runs");
+        pipeline.finish(tickets[0], Outcome::Answer(0));
+        for outgoing in expected {
+            assert_eq!(pipeline.pop().as_ref(), Some(outgoing));
+        }
+        assert_eq!(pipeline.admits(RequestClass::Barrier), admits);
+        let end = if admits { None } else { Some(Outgoing::Close) };
+        assert_eq!(pipeline.pop(), end);
+        assert_eq!(
+            (pipeline.is_closing(), pipeline.running_count()),
+            (!admits, 0)
+        );
+    }
+    use Outgoing::{Answer, Close};
+    check(
+        Outcome::Answer(1),
+        &[Answer(0), Answer(1), Answer(2), Answer(3)],
+        true,
+    );
+    check(Outcome::Silent, &[Answer(0), Answer(2), Answer(3)], true);
+    check(Outcome::Close, &[Answer(0), Close], false);
+}
+
+// Goal: requests that still run when the connection closes may finish. Method: close first, finish later.
+#[test]
+fn finish_after_close() {
+    let mut pipeline = Pipeline::default();
+    let first = pipeline.begin(RequestClass::Produce);
+    let second = pipeline.begin(RequestClass::Produce);
+    pipeline.finish(first, Outcome::Close);
+    assert!(!pipeline.admits(RequestClass::Produce));
+    assert_eq!(pipeline.pop(), Some(Outgoing::Close));
+    assert_eq!(pipeline.running_count(), 1);
+    pipeline.finish(second, Outcome::Answer(2));
+    assert_eq!(pipeline.pop(), Some(Outgoing::Close));
+    assert_eq!(pipeline.running_count(), 0);
+}
