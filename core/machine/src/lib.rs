@@ -7,3 +7,5 @@ pub mod controller;
 pub mod image;
 pub mod partition;
 pub mod purgatory;
+
+pub use connection::budget;

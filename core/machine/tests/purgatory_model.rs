@@ -70,7 +70,7 @@ proptest! {
     // cancellations and expiries, compared after each.
     #[test]
     fn fetches_agree_with_naive_model(commands in prop::collection::vec(commands(), 1..150)) {
-        let mut purgatory = Purgatory::new(20, 100);
+        let mut purgatory = Purgatory::with_limits(20, 100);
         let mut naive: Vec<Naive> = Vec::new();
         let mut next = 0;
         for command in commands {
@@ -130,7 +130,7 @@ proptest! {
     fn commits_agree_with_naive_model(
         commands in prop::collection::vec((0_u8..5, 0_u16..3, 0_i64..8, 0_u64..50), 1..150),
     ) {
-        let mut waiters = CommitWaiters::new(30);
+        let mut waiters = CommitWaiters::with_limit(30);
         let mut naive: Vec<Commit> = Vec::new();
         let mut watermarks = [Offset(0); 3];
         let mut next = 0;

@@ -3,7 +3,7 @@
 //!
 //! Not here: sockets, request contents, authentication.
 
-mod budget;
+pub mod budget;
 mod frame;
 mod pipeline;
 #[cfg(test)]

@@ -45,14 +45,20 @@ pub struct CommitWaiters {
 
 impl Default for CommitWaiters {
     fn default() -> Self {
-        Self::new(COMMIT_WAITERS_MAX)
+        Self::new()
     }
 }
 
 impl CommitWaiters {
+    /// Nobody waits; the bound is that of a shard.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_limit(COMMIT_WAITERS_MAX)
+    }
+
     /// Nobody waits; at most `waiters_max` will.
     #[must_use]
-    pub fn new(waiters_max: usize) -> Self {
+    pub fn with_limit(waiters_max: usize) -> Self {
         Self {
             waiters_max,
             waiters: Map::default(),

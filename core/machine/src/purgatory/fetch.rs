@@ -89,14 +89,20 @@ pub struct Purgatory {
 
 impl Default for Purgatory {
     fn default() -> Self {
-        Self::new(FETCH_WAITERS_MAX, FETCH_WATCHES_MAX)
+        Self::new()
     }
 }
 
 impl Purgatory {
+    /// Nobody waits; the bounds are those of a shard.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_limits(FETCH_WAITERS_MAX, FETCH_WATCHES_MAX)
+    }
+
     /// Nobody waits; at most `waiters_max` will, with `watches_max` watched partitions in all.
     #[must_use]
-    pub fn new(waiters_max: usize, watches_max: usize) -> Self {
+    pub fn with_limits(waiters_max: usize, watches_max: usize) -> Self {
         Self {
             waiters_max,
             links_max: watches_max,
@@ -141,7 +147,9 @@ impl Purgatory {
         Watched::Waiting
     }
 
-    /// `bytes` have become visible at `level` of `partition`: appends to `woken` whoever has enough now.
+    /// `bytes` have become visible at `level` of `partition`: appends to `woken` whoever has enough now. A caller that
+    /// does not know how many (the watermark moved for a follower's sake) says `u64::MAX`: too early a wake-up costs one
+    /// read, a missing one the whole wait.
     pub fn on_advance(
         &mut self,
         partition: TopicPartition,

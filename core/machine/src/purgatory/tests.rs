@@ -39,7 +39,7 @@ fn advance(purgatory: &mut Purgatory, index: i32, bytes: u64) -> Vec<u64> {
 #[test]
 fn watching() {
     fn check(partitions: &[WatchedEnd], bytes: u64, limits: (usize, usize), expected: Watched) {
-        let mut purgatory = Purgatory::new(limits.0, limits.1);
+        let mut purgatory = Purgatory::with_limits(limits.0, limits.1);
         let first = purgatory.watch(WaiterId(1), &[watched(0), watched(1)], 1, FOREVER);
         assert_eq!(first, Watched::Waiting);
         assert_eq!(
@@ -145,7 +145,7 @@ fn named_twice() {
 // Goal: acks=all waits until the watermark covers its batch, in offset order. Method: a story over two partitions.
 #[test]
 fn commits() {
-    let mut waiters = CommitWaiters::new(4);
+    let mut waiters = CommitWaiters::with_limit(4);
     let watch = |waiters: &mut CommitWaiters, id, index, next: i64| {
         waiters.watch(
             WaiterId(id),
