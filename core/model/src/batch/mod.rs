@@ -29,11 +29,14 @@
 //! Source: KIP-98 and the public message format documentation of Apache Kafka.
 
 mod builder;
+pub mod fuzz;
 mod header;
 pub mod patch;
 mod record;
 mod scan;
 mod stream;
+#[cfg(test)]
+mod tests;
 pub mod validate;
 mod varint;
 

@@ -16,6 +16,8 @@ use std::io;
 mod gzip;
 mod lz4;
 mod snappy;
+#[cfg(test)]
+mod tests;
 mod zstd;
 
 /// A codec of a batch's records.
@@ -161,6 +163,16 @@ impl fmt::Display for DecompressError {
 
 impl std::error::Error for DecompressError {}
 
+impl DecompressError {
+    /// The same error, with the whole stream's bound in place of what was left of it.
+    fn bounded_by(self, bytes_max: u64) -> Self {
+        match self {
+            Self::TooLarge { .. } => Self::TooLarge { bytes_max },
+            Self::NotThisCodec | Self::Corrupt => self,
+        }
+    }
+}
+
 /// The bytes that a stream codec decodes at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -228,7 +240,9 @@ impl Decoder {
                 count
             }
             State::Gzip(state) => state.next(input, engines, at_least(out, CHUNK_BYTES))?,
-            State::Snappy(state) => state.next(input, &mut engines.snappy, out, room)?,
+            State::Snappy(state) => state
+                .next(input, &mut engines.snappy, out, room)
+                .map_err(|error| error.bounded_by(self.bytes_max))?,
             State::Lz4(state) => state.next(input, out)?,
             State::Zstd(state) => state.next(input, engines, at_least(out, CHUNK_BYTES))?,
         };

@@ -127,10 +127,11 @@ fn bad_stream(index: i32, error: StreamError) -> InvalidBatch {
 /// The checks of single records, set up once per batch.
 struct Checks {
     base_timestamp: i64,
-    /// Every record's timestamp in a batch that claims LogAppendTime.
-    batch_timestamp: Option<i64>,
+    /// All ones; zero in a batch that claims LogAppendTime, where every record has the batch's timestamp.
+    delta_mask: i64,
     earliest: i64,
-    latest: i64,
+    /// Latest − earliest.
+    span: u64,
     /// The producer may not claim LogAppendTime: every record is refused.
     refuse_timestamps: bool,
     compacted: bool,
@@ -158,10 +159,14 @@ impl Checks {
             ),
         };
         Self {
-            base_timestamp: header.base_timestamp.0,
-            batch_timestamp: claims_append_time.then_some(header.max_timestamp.0),
+            base_timestamp: if claims_append_time {
+                header.max_timestamp.0
+            } else {
+                header.base_timestamp.0
+            },
+            delta_mask: if claims_append_time { 0 } else { -1 },
             earliest,
-            latest,
+            span: latest.wrapping_sub(earliest).cast_unsigned(),
             refuse_timestamps: claims_append_time
                 && (topic_append_time || header.max_timestamp == Timestamp::NONE),
             compacted: rules.compacted,
@@ -174,15 +179,15 @@ impl Checks {
     #[inline]
     fn record(&mut self, index: i32, facts: &RecordFacts) {
         let timestamp = self
-            .batch_timestamp
-            .unwrap_or_else(|| self.base_timestamp.wrapping_add(facts.timestamp_delta));
+            .base_timestamp
+            .wrapping_add(facts.timestamp_delta & self.delta_mask);
         if timestamp > self.max_timestamp {
             self.max_timestamp = timestamp;
             self.max_timestamp_index = index;
         }
-        let out_of_range = (timestamp < self.earliest || timestamp > self.latest)
+        let out_of_range = timestamp.wrapping_sub(self.earliest).cast_unsigned() > self.span
             && timestamp != Timestamp::NONE.0;
-        let no_key = self.compacted && !facts.has_key;
+        let no_key = self.compacted & !facts.has_key;
         if out_of_range || no_key || self.refuse_timestamps {
             self.refuse(index, timestamp, no_key);
         }
@@ -203,7 +208,8 @@ impl Checks {
         } else {
             format!(
                 "timestamp {timestamp} is outside [{}, {}]",
-                self.earliest, self.latest
+                self.earliest,
+                self.earliest.wrapping_add(self.span.cast_signed())
             )
         };
         self.refused.errors.push((index, message));
