@@ -128,7 +128,8 @@ impl std::error::Error for DecodeError {}
 #[derive(Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
-    position: usize,
+    /// The end of `bytes`, not read yet.
+    rest: &'a [u8],
     shared: Option<&'a Bytes>,
     array_bytes_left: usize,
 }
@@ -140,7 +141,7 @@ impl<'a> Reader<'a> {
         let allowance = bytes.len().saturating_mul(ARRAY_BYTES_FACTOR);
         Self {
             bytes,
-            position: 0,
+            rest: bytes,
             shared: None,
             array_bytes_left: allowance.saturating_add(ARRAY_BYTES_FREE),
         }
@@ -157,21 +158,22 @@ impl<'a> Reader<'a> {
 
     /// The position of the next byte, from the start of the input.
     #[must_use]
+    #[inline]
     pub fn position(&self) -> usize {
-        self.position
+        self.bytes.len() - self.rest.len()
     }
 
     /// Bytes not read yet.
     #[must_use]
     #[inline]
     pub fn remaining(&self) -> usize {
-        self.bytes.len() - self.position
+        self.rest.len()
     }
 
     /// The bytes not read yet, without reading them.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
-        &self.bytes[self.position..]
+        self.rest
     }
 
     /// Takes the next `length` bytes.
@@ -180,10 +182,9 @@ impl<'a> Reader<'a> {
     /// `Truncated` when fewer remain.
     #[inline]
     pub fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
-        let rest = &self.bytes[self.position..];
-        match rest.get(..length) {
-            Some(taken) => {
-                self.position += length;
+        match self.rest.split_at_checked(length) {
+            Some((taken, rest)) => {
+                self.rest = rest;
                 Ok(taken)
             }
             None => Err(self.truncated(length)),
@@ -196,10 +197,9 @@ impl<'a> Reader<'a> {
     /// `Truncated` when fewer remain.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let rest = &self.bytes[self.position..];
-        match rest.first_chunk::<N>() {
-            Some(taken) => {
-                self.position += N;
+        match self.rest.split_first_chunk::<N>() {
+            Some((taken, rest)) => {
+                self.rest = rest;
                 Ok(*taken)
             }
             None => Err(self.truncated(N)),
@@ -209,7 +209,7 @@ impl<'a> Reader<'a> {
     #[cold]
     fn truncated(&self, wanted: usize) -> DecodeError {
         DecodeError::Truncated {
-            position: self.position,
+            position: self.position(),
             wanted,
             remaining: self.remaining(),
         }
@@ -275,7 +275,7 @@ impl<'a> Reader<'a> {
             }
         }
         Err(DecodeError::VarintTooLong {
-            position: self.position,
+            position: self.position(),
         })
     }
 
@@ -312,7 +312,7 @@ impl<'a> Reader<'a> {
         };
         if length > STRING_BYTES_MAX {
             return Err(DecodeError::StringTooLong {
-                position: self.position,
+                position: self.position(),
                 length,
             });
         }
@@ -343,9 +343,9 @@ impl<'a> Reader<'a> {
         let Ok(size) = usize::try_from(length) else {
             return Ok(None);
         };
-        let start = self.position;
+        let start = self.position();
         self.take(size)?;
-        Ok(Some(start..self.position))
+        Ok(Some(start..self.position()))
     }
 
     /// Reads nullable bytes, sharing the input's memory where it can be shared.
@@ -392,7 +392,7 @@ impl<'a> Reader<'a> {
         };
         if count.saturating_mul(element_bytes_min.max(1)) > self.remaining() {
             return Err(DecodeError::CountTooLarge {
-                position: self.position,
+                position: self.position(),
                 count: claim,
                 remaining: self.remaining(),
             });
@@ -402,7 +402,7 @@ impl<'a> Reader<'a> {
             Some(left) => self.array_bytes_left = left,
             None => {
                 return Err(DecodeError::TooManyElements {
-                    position: self.position,
+                    position: self.position(),
                     count,
                 });
             }
@@ -435,7 +435,7 @@ impl<'a> Reader<'a> {
         if size > self.remaining() {
             return Err(self.truncated(size));
         }
-        Ok((tag, self.position + size))
+        Ok((tag, self.position() + size))
     }
 
     /// Goes to the end of a tagged field whose value was read or is unknown.
@@ -443,14 +443,13 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// `TagOverrun` when the value read passed `end`.
     pub fn finish_tag(&mut self, tag: u32, end: usize) -> Result<(), DecodeError> {
-        if self.position > end {
+        if self.position() > end {
             return Err(DecodeError::TagOverrun {
-                position: self.position,
+                position: self.position(),
                 tag,
             });
         }
-        assert!(end <= self.bytes.len());
-        self.position = end;
+        self.rest = &self.bytes[end..];
         Ok(())
     }
 
@@ -471,7 +470,7 @@ impl<'a> Reader<'a> {
     #[must_use]
     pub fn unexpected_null(&self) -> DecodeError {
         DecodeError::UnexpectedNull {
-            position: self.position,
+            position: self.position(),
         }
     }
 }

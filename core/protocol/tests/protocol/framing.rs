@@ -34,6 +34,9 @@ fn null_arrays() {
     check(1, &[0xff, 0xff, 0xff, 0xfe], Ok(None));
     check(9, &[1, 0, 0, 0, 0], Ok(Some(0)));
     check(9, &[0, 0, 0, 0, 0], Ok(None));
+    // Fetch's topics are never null.
+    let fetch = FetchRequest::decode(&mut Reader::new(&[0; 30]), 15);
+    assert_eq!(fetch, Err(DecodeError::UnexpectedNull { position: 22 }));
     // A compact length of 2³² − 1 is negative in Kafka's arithmetic, thus null.
     check(9, &[0xff, 0xff, 0xff, 0xff, 0x0f, 0, 0, 0, 0], Ok(None));
 }

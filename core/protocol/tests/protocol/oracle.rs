@@ -17,7 +17,11 @@ fn target(name: &str) -> &'static Target {
 /// Goal: the same bytes mean the same to both. Method: both read random bytes and write them again; then each reads what
 /// the other wrote.
 fn check<T: Message + Encodable + Decodable>(name: &str) {
-    let target = target(name);
+    check_target::<T>(target(name));
+}
+
+fn check_target<T: Message + Encodable + Decodable>(target: &Target) {
+    let name = target.name;
     let min = target.versions.min.max(T::VERSIONS.min);
     let max = target.versions.max.min(T::VERSIONS.max);
     assert!(min <= max, "{name}");
@@ -122,4 +126,41 @@ fn request_header(
     let mut reader = codec::Reader::new(&encoded);
     assert_eq!(header::RequestHeader::decode(&mut reader), Ok(ours));
     assert_eq!(reader.remaining(), 0);
+}
+
+pelton_protocol::structure! {
+    /// Where to go on.
+    Cursor {
+        /// The topic.
+        topic_name: codec::Str, 0+;
+        /// The partition.
+        partition_index: i32, 0+;
+    }
+}
+
+pelton_protocol::structure! {
+    /// A topic asked for.
+    TopicRequest {
+        /// The topic.
+        name: codec::Str, 0+;
+    }
+}
+
+pelton_protocol::message! {
+    /// A message that is not served yet, for what the served ones lack: a nullable struct.
+    DescribeTopicPartitionsRequest, key 75, versions 0-0, flexible 0+ {
+        /// The topics.
+        topics: Vec<TopicRequest>, 0+;
+        /// The limit.
+        response_partition_limit: i32, 0+, default 2000;
+        /// The cursor.
+        cursor: Option<Cursor>, 0+, nullable 0+ default null;
+    }
+}
+
+// Goal: nullable structs are read and written as Kafka does (KIP-893). Method: a message that has one.
+#[test]
+fn nullable_struct() {
+    let target = Target::of::<DescribeTopicPartitionsRequest>();
+    check_target::<theirs::DescribeTopicPartitionsRequest>(&target);
 }
