@@ -1,1 +1,48 @@
-//! To be written.
+//! The one binary of Pelton: `pelton` starts a broker, its subcommands talk to one.
+//!
+//! Invariants:
+//! 1. an error is one line on stderr (what, which object, what to do) and exit code 1; misuse is exit code 2;
+//! 2. stdout carries only what was asked for (records, lists), so that it can be piped; everything else is stderr;
+//! 3. colours appear only on a terminal, and not with `NO_COLOR`.
+//!
+//! This crate picks the runtime (glommio) and the allocator; no other crate does either.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod doctor;
+mod error;
+mod logging;
+mod output;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+use crate::error::CliError;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Runs the command line of this process and returns its exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse_from(args::with_default_command(std::env::args_os().collect()));
+    logging::start(cli.log_level());
+    match run(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::error_line(&error.to_string());
+            error.exit_code()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), CliError> {
+    match command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+    }
+}

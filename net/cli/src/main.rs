@@ -1,3 +1,5 @@
-//! The `pelton` binary.
+//! The `pelton` binary; everything is in the library beside it.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    pelton::main()
+}

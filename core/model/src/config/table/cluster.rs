@@ -21,7 +21,7 @@ broker_keys! {
         "Pelton's own: the cluster id a new data directory is given; a random one when unset.";
     "controlled.shutdown.enable" Boolean "true" any Medium ReadOnly Ignored
         "Whether a stopping broker hands its leaderships over first.";
-    "controller.listener.names" List null any High ReadOnly Ignored
+    "controller.listener.names" List null any High ReadOnly Served
         "The listeners that controllers answer on.";
     hidden "controller.performance.always.log.threshold.ms" Long "2000" (min 0) Medium ReadOnly
         Ignored
@@ -90,7 +90,7 @@ broker_keys! {
         "Threads that move replicas between log directories.";
     "num.replica.fetchers" Int "1" (min 1) High ClusterWide Ignored
         "Fetchers per leading broker.";
-    "process.roles" List null (one_of "broker" "controller") High ReadOnly Ignored
+    "process.roles" List null (one_of "broker" "controller") High ReadOnly Served
         "What this process is: broker, controller, or both.";
     hidden "replica.alter.log.dirs.io.max.bytes.per.second" Long "9223372036854775807" (min 0)
         Medium PerBroker Ignored

@@ -1,0 +1,138 @@
+//! Text for people: colours where a terminal wants them, sizes with units, aligned columns.
+
+use std::fmt;
+use std::io::{IsTerminal, Write};
+
+/// A colour of a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Colour {
+    /// All is well.
+    Green,
+    /// Worth a look.
+    Yellow,
+    /// Broken.
+    Red,
+    /// Beside the point.
+    Dim,
+}
+
+impl Colour {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Green => "\x1b[32m",
+            Self::Yellow => "\x1b[33m",
+            Self::Red => "\x1b[31m",
+            Self::Dim => "\x1b[2m",
+        }
+    }
+}
+
+/// A text that shows in a colour if `on`.
+pub(crate) struct Painted<'a> {
+    text: &'a str,
+    colour: Colour,
+    on: bool,
+}
+
+impl fmt::Display for Painted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.on {
+            write!(f, "{}{}\x1b[0m", self.colour.code(), self.text)
+        } else {
+            f.write_str(self.text)
+        }
+    }
+}
+
+/// Paints `text` if `on`.
+pub(crate) fn paint(text: &str, colour: Colour, on: bool) -> Painted<'_> {
+    Painted { text, colour, on }
+}
+
+/// Whether colours are wanted on a stream that is (or is not) a terminal.
+pub(crate) fn wants_colour(is_terminal: bool) -> bool {
+    is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Whether colours are wanted on stdout.
+pub(crate) fn stdout_colour() -> bool {
+    wants_colour(std::io::stdout().is_terminal())
+}
+
+/// Whether colours are wanted on stderr.
+pub(crate) fn stderr_colour() -> bool {
+    wants_colour(std::io::stderr().is_terminal())
+}
+
+/// Writes a line to stderr; a closed stderr is nobody's problem.
+pub(crate) fn say(line: &str) {
+    drop(writeln!(std::io::stderr().lock(), "{line}"));
+}
+
+/// Writes the line of a failed command to stderr.
+pub(crate) fn error_line(message: &str) {
+    if !message.is_empty() {
+        let flat = message.replace(['\n', '\r'], " ");
+        say(&format!(
+            "{} {flat}",
+            paint("error:", Colour::Red, stderr_colour())
+        ));
+    }
+}
+
+/// Writes a warning line to stderr.
+pub(crate) fn warning_line(message: &str) {
+    say(&format!(
+        "{} {message}",
+        paint("warning:", Colour::Yellow, stderr_colour())
+    ));
+}
+
+/// Shows bytes with a binary unit: `64 KiB`.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut unit = 0;
+    let mut scaled = count;
+    let mut rest = 0;
+    while scaled >= 1024 && unit + 1 < UNITS.len() {
+        rest = scaled % 1024;
+        scaled /= 1024;
+        unit += 1;
+    }
+    let tenths = rest * 10 / 1024;
+    if scaled < 10 && tenths > 0 {
+        format!("{scaled}.{tenths} {}", UNITS[unit])
+    } else {
+        format!("{scaled} {}", UNITS[unit])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Goal: sizes read well. Method: the edges of units.
+    #[test]
+    fn sizes() {
+        fn check(count: u64, expected: &str) {
+            assert_eq!(bytes(count), expected);
+        }
+        check(0, "0 bytes");
+        check(1023, "1023 bytes");
+        check(65_536, "64 KiB");
+        check(1_572_864, "1.5 MiB");
+        check(1 << 40, "1 TiB");
+        check(u64::MAX, "16777215 TiB");
+    }
+
+    // Goal: colours only when asked. Method: both ways.
+    #[test]
+    fn painting() {
+        assert_eq!(paint("x", Colour::Red, false).to_string(), "x");
+        assert_eq!(
+            paint("x", Colour::Red, true).to_string(),
+            "\x1b[31mx\x1b[0m"
+        );
+        assert!(!wants_colour(false));
+    }
+}
