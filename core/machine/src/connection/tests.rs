@@ -172,6 +172,57 @@ fn claims_cost_nothing() {
     check(28 * 1024, 2 * FRAME_FREE_BYTES_MAX);
 }
 
+// Goal: the reservation is asked for before the read that may pass the free allowance, and then the room doubles.
+// Method: bytes arrived of a 900 KiB frame, with and without its growth reserved.
+#[test]
+fn growth() {
+    fn check(arrived: usize, is_reserved: bool, expected: Step, room: usize) {
+        let size: usize = 900 * 1024;
+        let mut reader = FrameReader::new(REQUEST_BYTES_MAX);
+        let mut buffer = BytesMut::with_capacity(4 + arrived);
+        buffer.put_i32(i32::try_from(size).expect("small"));
+        buffer.put_bytes(0, arrived);
+        if is_reserved {
+            reader.on_reserved(Pool::Growth, 1, Monotonic(0));
+        }
+        assert_eq!(reader.next(&mut buffer), Ok(expected), "{arrived}");
+        assert!(room <= buffer.capacity() - buffer.len());
+        drop(reader.take_reserved());
+    }
+    let free = FRAME_FREE_BYTES_MAX - RECV_BYTES_MIN;
+    let reserve = || Step::Reserve {
+        pool: Pool::Growth,
+        bytes: 900 * 1024 - FRAME_FREE_BYTES_MAX,
+    };
+    check(0, false, Step::Read, RECV_BYTES_MIN / 2);
+    check(free, false, Step::Read, RECV_BYTES_MIN / 2);
+    check(free + 1, false, reserve(), 0);
+    check(800 * 1024, false, reserve(), 0);
+    check(free + 1, true, Step::Read, free + 1);
+    check(300 * 1024, true, Step::Read, 300 * 1024);
+    check(800 * 1024, true, Step::Read, 100 * 1024);
+}
+
+// Goal: what one frame of a connection proved, the next may have at once. Method: a 900 KiB frame, then the first 40 KiB
+// of another.
+#[test]
+fn proved_room() {
+    let size: usize = 900 * 1024;
+    let prefix = i32::try_from(size).expect("small");
+    let mut reader = FrameReader::new(REQUEST_BYTES_MAX);
+    let mut buffer = BytesMut::new();
+    buffer.put_i32(prefix);
+    buffer.put_bytes(0, size);
+    assert!(matches!(reader.next(&mut buffer), Ok(Step::Frame(_))));
+    buffer = BytesMut::new();
+    buffer.put_i32(prefix);
+    buffer.put_bytes(0, 40 * 1024);
+    reader.on_reserved(Pool::Growth, 1, Monotonic(0));
+    assert_eq!(reader.next(&mut buffer), Ok(Step::Read));
+    assert!(860 * 1024 <= buffer.capacity() - buffer.len());
+    drop(reader.take_reserved());
+}
+
 // Goal: a trickle does not count as progress. Method: reads after a reservation, and where the deadline goes.
 #[test]
 fn stalls() {
@@ -290,6 +341,19 @@ fn admission() {
     check(&[Barrier], false, false);
     check(&[Produce; PRODUCE_IN_FLIGHT_MAX - 1], true, false);
     check(&[Produce; PRODUCE_IN_FLIGHT_MAX], false, false);
+}
+
+// Goal: a barrier that has ended holds nobody back, and neither does an answer that waits for its turn. Method: end one
+// request of each class, without sending its answer.
+#[test]
+fn admission_after_finish() {
+    for class in [RequestClass::Produce, RequestClass::Barrier] {
+        let mut pipeline = Pipeline::default();
+        let ticket = pipeline.begin(class);
+        pipeline.finish(ticket, Outcome::Answer(1));
+        assert!(pipeline.admits(RequestClass::Produce));
+        assert!(pipeline.admits(RequestClass::Barrier));
+    }
 }
 
 // Goal: answers leave in request order; holes do not delay; a closing request ends it all at its turn.
