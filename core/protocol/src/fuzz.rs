@@ -6,6 +6,7 @@
 use bytes::Bytes;
 
 use crate::codec::{DecodeError, Kind, Message, Reader, Versions, Writer};
+use crate::control_record;
 use crate::header::RequestHeader;
 use crate::message::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use crate::message::create_partitions::{CreatePartitionsRequest, CreatePartitionsResponse};
@@ -20,6 +21,7 @@ use crate::message::offset_for_leader_epoch::{
     OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
 };
 use crate::message::produce::{ProduceRequest, ProduceResponse};
+use crate::metadata_record::{self, LogRecord};
 
 /// Decodes a body of a version, and encodes what was understood; the second value counts the bytes left over.
 pub type Recode = fn(&Bytes, i16) -> Result<(Bytes, usize), DecodeError>;
@@ -88,6 +90,34 @@ static TARGETS: [Target; 22] = [
 #[must_use]
 pub fn targets() -> &'static [Target] {
     &TARGETS
+}
+
+/// All record types of the metadata log: metadata records, then control records.
+pub fn records() -> impl Iterator<Item = &'static Target> {
+    metadata_record::targets()
+        .iter()
+        .chain(control_record::targets())
+}
+
+/// The target for a batch of the metadata log as a disk or a peer gives it: what is read is written and read again.
+pub fn metadata_batch(bytes: &[u8]) {
+    let Ok(entries) = metadata_record::records_of(&Bytes::copy_from_slice(bytes)) else {
+        return;
+    };
+    for entry in entries {
+        if let LogRecord::Metadata(record) = entry.record {
+            metadata_value(&metadata_record::encode(&record));
+        }
+    }
+}
+
+/// The target for the value of one metadata record.
+pub fn metadata_value(bytes: &[u8]) {
+    if let Ok((record, version)) = metadata_record::decode_with_version(bytes) {
+        let first = metadata_record::encode_version(&record, version);
+        let again = metadata_record::decode(&first).expect("what we encode, we decode");
+        assert_eq!(metadata_record::encode_version(&again, version), first);
+    }
 }
 
 /// The target for a whole request as a client sends it: header, then the body it names.

@@ -181,13 +181,21 @@ macro_rules! wire {
                                 $tag, $field, self, defaults, context.version
                             ))
                         )?)*);
-                        $($(
-                            if $crate::tag_is_due!($tag, $field, self, defaults, context.version) {
-                                writer.tagged($tag, |writer| {
-                                    self.$field.write(writer, context.field($field.nullable));
-                                });
-                            }
-                        )?)*
+                        // Ascending, whatever the order of the fields: PartitionChangeRecord declares tag 8 before 6.
+                        for tag_number in 0..$crate::codec::tags_end(&[$($($tag,)?)*]) {
+                            let _ = tag_number;
+                            $($(
+                                if tag_number == $tag
+                                    && $crate::tag_is_due!(
+                                        $tag, $field, self, defaults, context.version
+                                    )
+                                {
+                                    writer.tagged($tag, |writer| {
+                                        self.$field.write(writer, context.field($field.nullable));
+                                    });
+                                }
+                            )?)*
+                        }
                     }
                 }
             }

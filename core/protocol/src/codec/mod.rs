@@ -52,8 +52,8 @@
 //!    the bytes that remain, capacity grows with elements read, and decoded arrays together stay within
 //!    16 MiB plus four times the input ([`Reader`]).
 //! 2. Null, empty, default and absent are kept apart. `Option` fields are null by default.
-//! 3. A tagged field that equals its default is omitted; a tag is written only in its own versions; unknown tags are
-//!    skipped, in any order.
+//! 3. A tagged field that equals its default is omitted; a tag is written only in its own versions; tags are written in
+//!    ascending order and read in any; unknown tags are skipped.
 //! 4. What Apache Kafka's readers tolerate is tolerated: any negative length is null where null may be, any non-zero
 //!    byte is true, ill-formed UTF-8 is read as U+FFFD, bytes after the body are left alone.
 //! 5. `Some`/`None` is written as the version demands: where a version has no null, null is written as empty.
@@ -70,7 +70,7 @@ mod writer;
 
 pub use reader::{DecodeError, Reader};
 pub use records::{FrameSplitter, Records};
-pub use schema::{Field, Kind, Table, Versions};
+pub use schema::{Field, Kind, Table, Versions, tags_end};
 pub use smol_str::SmolStr as Str;
 pub use wire::{Context, Message, Nullable, Wire};
 pub use writer::Writer;

@@ -116,3 +116,19 @@ impl Field {
         self.versions.contains(version) && self.tagged.contains(version)
     }
 }
+
+/// One more than the highest of `tags`; 0 without any.
+#[doc(hidden)]
+#[must_use]
+#[inline]
+pub const fn tags_end(tags: &[u32]) -> u32 {
+    let mut end = 0;
+    let mut index = 0;
+    while index < tags.len() {
+        if end <= tags[index] {
+            end = tags[index] + 1;
+        }
+        index += 1;
+    }
+    end
+}

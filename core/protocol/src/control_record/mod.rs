@@ -23,6 +23,7 @@ use pelton_model::record_type::control::{
 };
 
 use crate::codec::{DecodeError, Message, Reader, Writer};
+use crate::fuzz::Target;
 use crate::{message_for, wire};
 
 /// The version of the key.
@@ -160,6 +161,19 @@ pub fn decode(key: &[u8], value: &[u8]) -> Result<ControlRecord, ControlError> {
         VotersRecord::KEY => body(value).map(ControlRecord::Voters),
         other => Err(ControlError::UnknownType(other)),
     }
+}
+
+/// Every control record with its schema and codec, for tests and fuzzers.
+#[must_use]
+pub fn targets() -> &'static [Target] {
+    const TARGETS: &[Target] = &[
+        Target::of::<LeaderChangeMessage>(),
+        Target::of::<SnapshotHeaderRecord>(),
+        Target::of::<SnapshotFooterRecord>(),
+        Target::of::<KRaftVersionRecord>(),
+        Target::of::<VotersRecord>(),
+    ];
+    TARGETS
 }
 
 fn body<M: Message>(value: &[u8]) -> Result<M, ControlError> {

@@ -15,14 +15,15 @@ use pelton_model::record_type::metadata::{
     UserScramCredentialRecord, ZkMigrationStateRecord,
 };
 
-use super::{RecordError, RecordSchema, read_body};
-use crate::codec::{Kind, Message, Reader, Table, Versions, Wire, Writer};
+use super::{RecordError, read_body};
+use crate::codec::{Message, Reader, Versions, Writer};
+use crate::fuzz::Target;
 use crate::{message_for, wire};
 
 /// Calls out every record type once: a new variant must be named here or this does not compile.
 macro_rules! record_types {
     ($($variant:ident($record:ident),)+) => {
-        pub(super) const SCHEMAS: &[RecordSchema] = &[$(schema::<$record>(),)+];
+        pub(super) const TARGETS: &[Target] = &[$(Target::of::<$record>(),)+];
 
         pub(super) fn versions(record: &MetadataRecord) -> Versions {
             match record {
@@ -76,33 +77,6 @@ record_types! {
     RemoveDelegationToken(RemoveDelegationTokenRecord),
     RegisterController(RegisterControllerRecord),
     ClearElr(ClearElrRecord),
-}
-
-const fn schema<M: Message>() -> RecordSchema {
-    RecordSchema {
-        name: M::NAME,
-        api_key: M::KEY,
-        versions: M::VERSIONS,
-        table: table::<M>(),
-    }
-}
-
-const fn table<M: Wire>() -> &'static Table {
-    match M::KIND {
-        Kind::Struct { table } => table,
-        Kind::Bool
-        | Kind::Int8
-        | Kind::Int16
-        | Kind::Uint16
-        | Kind::Int32
-        | Kind::Int64
-        | Kind::Float64
-        | Kind::Uuid
-        | Kind::String
-        | Kind::Bytes
-        | Kind::Records
-        | Kind::Array { .. } => panic!("a message is a struct"),
-    }
 }
 
 wire! {

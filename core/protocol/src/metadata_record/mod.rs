@@ -24,7 +24,8 @@ use std::fmt;
 use bytes::Bytes;
 use pelton_model::record_type::metadata::MetadataRecord;
 
-use crate::codec::{DecodeError, Message, Reader, Table, Versions, Writer};
+use crate::codec::{DecodeError, Message, Reader, Writer};
+use crate::fuzz::Target;
 
 pub use batch::{
     LogEntry, LogError, LogErrorCause, LogRecord, batch_of, control_batch_of, records_of,
@@ -103,19 +104,6 @@ impl std::error::Error for RecordError {
     }
 }
 
-/// The schema of a record type.
-#[derive(Clone, Copy, Debug)]
-pub struct RecordSchema {
-    /// The record type, as Kafka spells it.
-    pub name: &'static str,
-    /// Its number.
-    pub api_key: i16,
-    /// The versions we read.
-    pub versions: Versions,
-    /// Its fields.
-    pub table: &'static Table,
-}
-
 /// Encodes a record as the value of a record in a batch.
 #[must_use]
 pub fn encode(record: &MetadataRecord) -> Bytes {
@@ -168,10 +156,10 @@ pub fn decode_with_version(value: &[u8]) -> Result<(MetadataRecord, i16), Record
     Ok((record, version))
 }
 
-/// The schemas of all record types, for the tests that compare them with Kafka's.
+/// Every record type with its schema and codec, for tests and fuzzers.
 #[must_use]
-pub fn schemas() -> &'static [RecordSchema] {
-    codec::SCHEMAS
+pub fn targets() -> &'static [Target] {
+    codec::TARGETS
 }
 
 /// Reads the body of record type `M`.

@@ -1,13 +1,13 @@
 //! Bytes that a stranger may send: no decoder panics, none allocates by claim.
 
 use bytes::Bytes;
-use pelton_protocol::fuzz::{self, Target, targets};
+use pelton_protocol::fuzz::{self, Target, records, targets};
 use proptest::prelude::*;
 
 use crate::generate::{self, Random};
 
 fn each_version(mut visit: impl FnMut(&'static Target, i16)) {
-    for target in targets() {
+    for target in targets().iter().chain(records()) {
         for version in target.versions.min..=target.versions.max {
             visit(target, version);
         }
@@ -85,6 +85,8 @@ proptest! {
     fn noise(body in prop::collection::vec(any::<u8>(), 0..200)) {
         each_version(|target, version| run(target, version, &body));
         fuzz::request(&body);
+        fuzz::metadata_value(&body);
+        fuzz::metadata_batch(&body);
     }
 
     // Goal: nearly valid bytes never panic a decoder. Method: a few bytes of a valid message changed.

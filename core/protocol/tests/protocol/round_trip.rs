@@ -1,7 +1,7 @@
 //! What is read is written back identically.
 
 use bytes::Bytes;
-use pelton_protocol::fuzz::{Target, targets};
+use pelton_protocol::fuzz::{Target, records, targets};
 use proptest::prelude::*;
 
 use crate::generate::{self, Random};
@@ -23,7 +23,7 @@ proptest! {
     // Goal: every message in every version is read and written without loss. Method: random canonical bytes.
     #[test]
     fn every_message_and_version(seed: u64) {
-        for target in targets() {
+        for target in targets().iter().chain(records()) {
             for version in target.versions.min..=target.versions.max {
                 check(target, version, seed);
             }
