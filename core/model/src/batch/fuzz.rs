@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::validate::{ProduceRules, validate_produce};
 use super::{
     BatchBuilder, BatchHeader, Batches, BuilderOptions, HEADER_BYTES, RecordIter, RecordRefs,
-    Scratch, TimestampType, patch,
+    Scratch, TimestampType, lookup, patch,
 };
 use crate::compression::{Compression, decoder};
 use crate::id::Timestamp;
@@ -22,8 +22,13 @@ pub fn batches(data: &[u8]) {
     let mut walk = Batches::new(data);
     while let Some(Ok((header, batch))) = walk.next() {
         assert!(walk.position() <= data.len());
+        let mut scratch = Scratch::default();
+        let looked_up = lookup::first_with_max_timestamp(batch, &mut scratch);
         let owned = RecordIter::new(&Bytes::copy_from_slice(batch), BYTES_MAX);
         let owned: Vec<_> = owned.map(|records| records.collect()).unwrap_or_default();
+        if !owned.is_empty() && owned.iter().all(Result::is_ok) {
+            assert!(looked_up.is_ok_and(|found| found.is_some()));
+        }
         if let Ok(borrowed) = RecordRefs::new(&header, batch) {
             let borrowed: Vec<_> = borrowed.collect();
             assert_eq!(borrowed.len(), owned.len());

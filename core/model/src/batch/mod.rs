@@ -31,6 +31,7 @@
 mod builder;
 pub mod fuzz;
 mod header;
+pub mod lookup;
 pub mod patch;
 mod record;
 mod scan;

@@ -119,10 +119,13 @@ impl RecordFacts {
     #[inline]
     fn read_common(bytes: &[u8]) -> Option<(Self, usize)> {
         let mut fields = Fields(u64::from_le_bytes(*bytes.first_chunk()?), 0);
-        let size = unzigzag(fields.short()?);
+        let size = fields.short()?;
+        if size & 1 != 0 {
+            return None;
+        }
         // The next record's place must hang on this load alone, not on the fields below: the processor then works on
         // several records at once.
-        let end = fields.1 + usize::try_from(size).ok()?;
+        let end = fields.1 + (size >> 1) as usize;
         fields.skip_byte();
         let timestamp_delta = unzigzag(fields.short()?);
         let offset_delta = unzigzag(fields.short()?);
@@ -135,8 +138,13 @@ impl RecordFacts {
             u32::from_le_bytes(*bytes.get(value_at..)?.first_chunk()?).into(),
             value_at,
         );
-        let value_length = unzigzag(fields.short()?);
-        let count_at = fields.1 + usize::try_from(value_length).unwrap_or(0);
+        let value_length = fields.short()?;
+        let value_bytes = if value_length & 1 == 0 {
+            value_length >> 1
+        } else {
+            0
+        };
+        let count_at = fields.1 + value_bytes as usize;
         let complete = end == count_at + 1 && bytes.get(count_at) == Some(&0);
         complete.then_some((
             Self {
@@ -275,7 +283,10 @@ impl<'a> Iterator for RecordRefs<'a> {
 
 impl std::iter::FusedIterator for RecordRefs<'_> {}
 
-fn records_of<'a>(header: &BatchHeader, batch: &'a [u8]) -> Result<&'a [u8], BatchError> {
+pub(super) fn records_of<'a>(
+    header: &BatchHeader,
+    batch: &'a [u8],
+) -> Result<&'a [u8], BatchError> {
     batch
         .get(HEADER_BYTES..header.size_bytes())
         .ok_or(BatchError::Torn {
@@ -285,7 +296,7 @@ fn records_of<'a>(header: &BatchHeader, batch: &'a [u8]) -> Result<&'a [u8], Bat
         })
 }
 
-fn count_of(header: &BatchHeader) -> Result<u32, BatchError> {
+pub(super) fn count_of(header: &BatchHeader) -> Result<u32, BatchError> {
     u32::try_from(header.record_count).map_err(|_| BatchError::Count {
         record_count: header.record_count,
     })

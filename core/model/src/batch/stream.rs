@@ -21,6 +21,9 @@ pub struct Scratch {
     chunk: Vec<u8>,
 }
 
+/// What the chunk buffer may hold on to between batches: raw snappy and large lz4 blocks take more.
+const CHUNK_BYTES_KEPT: usize = 256 * 1024;
+
 /// Why a record cannot be read from a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamError {
@@ -82,7 +85,12 @@ impl RecordStream {
         }
     }
 
-    pub(super) fn into_scratch(self) -> Scratch {
+    /// Gives the buffers back, without what an unusual stream made large.
+    pub(super) fn into_scratch(mut self) -> Scratch {
+        self.scratch.engines.trim();
+        if self.scratch.chunk.capacity() > CHUNK_BYTES_KEPT {
+            self.scratch.chunk = Vec::new();
+        }
         self.scratch
     }
 

@@ -184,6 +184,19 @@ pub(crate) struct Engines {
     zstd: Option<::zstd::zstd_safe::DCtx<'static>>,
 }
 
+impl Engines {
+    /// Drops what one unusual stream made large, so that it is not held for ever.
+    pub(crate) fn trim(&mut self) {
+        if self
+            .zstd
+            .as_ref()
+            .is_some_and(|context| context.sizeof() > zstd::CONTEXT_BYTES_KEPT)
+        {
+            self.zstd = None;
+        }
+    }
+}
+
 impl fmt::Debug for Engines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engines").finish_non_exhaustive()

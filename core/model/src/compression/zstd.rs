@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. Windows up to 128 MiB are served, as every level of Kafka's own producer may ask for them; the window's memory is
 //!    touched only as far as bytes are decoded, so the caller's bound bounds it.
-//! 2. A context that grew beyond [`CONTEXT_BYTES_KEPT`] is dropped after its stream.
+//! 2. A context that grew beyond [`CONTEXT_BYTES_KEPT`] is dropped by the trim that follows each batch.
 //!
 //! What it does not do: dictionaries.
 //! Source: RFC 8878; KIP-110.
@@ -16,7 +16,7 @@ const MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
 const SKIPPABLE_MAGIC: [u8; 3] = [0x2a, 0x4d, 0x18];
 const WINDOW_LOG_MAX: u32 = 27;
 /// What a decoding context may hold on to between streams.
-const CONTEXT_BYTES_KEPT: usize = 4 * 1024 * 1024;
+pub(super) const CONTEXT_BYTES_KEPT: usize = 4 * 1024 * 1024;
 
 pub(super) fn compress(bytes: &[u8], level: Option<i32>) -> Vec<u8> {
     let levels = ::zstd::compression_level_range();
@@ -52,9 +52,6 @@ impl State {
         }
         loop {
             if self.position == input.len() && !self.frame_open {
-                if context.sizeof() > CONTEXT_BYTES_KEPT {
-                    engines.zstd = None;
-                }
                 return Ok(0);
             }
             let mut source = InBuffer {
