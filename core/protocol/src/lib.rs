@@ -12,3 +12,4 @@ pub mod fuzz;
 pub mod header;
 pub mod message;
 pub mod metadata_record;
+pub mod quorum_state;

@@ -15,6 +15,7 @@ mod create_topics;
 mod delete_topics;
 mod placement;
 mod producer_ids;
+mod quorum;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ pub use create_topics::{
 };
 pub use delete_topics::{DeletableTopic, DeleteTopicResult, delete_topics};
 pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
+pub use quorum::{QuorumStart, next_epoch, quorum_records};
 pub use start::{
     BrokerStart, METADATA_VERSION, METADATA_VERSION_MIN, StartError, Started, start,
     supported_features,
