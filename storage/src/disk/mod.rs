@@ -5,6 +5,9 @@
 //! 2. A buffer handed to the kernel belongs to the operation until its completion, even if the future is dropped.
 //! 3. A failed sync is final: the caller takes the log directory offline and never retries.
 
+pub mod glommio;
+pub mod memory;
+
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -151,7 +154,7 @@ pub trait Disk: Clone + 'static {
     async_fn_in_trait,
     reason = "static generics on one thread: no Send bound wanted (DESIGN 8.1)"
 )]
-pub trait DiskFile: 'static {
+pub trait DiskFile: fmt::Debug + 'static {
     /// Writes all of `buffers`, one after the other, from `position`: one vectored write where the kernel takes it whole.
     async fn write_all_at(&self, buffers: &[Bytes], position: u64) -> Result<(), DiskError>;
     /// Reads up to `size_bytes` bytes from `position`; fewer only at the end of the file.

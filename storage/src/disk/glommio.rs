@@ -1,0 +1,257 @@
+//! The real filesystem: the only file of this crate that knows the runtime.
+//!
+//! Invariants:
+//! 1. Small and page-cached operations (open, read, write, truncate, rename, list) are plain system calls on the shard's
+//!    thread: ext4 has no nowait buffered write, so the ring would punt each to a worker thread, which costs 15 times
+//!    as much for a small append.
+//! 2. What may wait for the device (fdatasync, directory sync, removal of large files) runs on the runtime's blocking
+//!    pool, so that the shard goes on working.
+//! 3. Buffers are only borrowed by inline calls; a pool job owns everything it touches.
+//!
+//! Deliberately absent: mmap, O_DIRECT, an LRU of descriptors.
+
+use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use rustix::fs::{self, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{DirEntry, Disk, DiskError, DiskFile, OpenMode};
+
+/// The filesystem as seen by one shard. Works inside a glommio executor only.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GlommioDisk;
+
+/// An open file.
+#[derive(Debug)]
+pub struct GlommioFile {
+    descriptor: Arc<OwnedFd>,
+    path: Rc<Path>,
+}
+
+/// A held directory lock.
+#[derive(Debug)]
+pub struct GlommioLock {
+    _file: OwnedFd,
+}
+
+/// Pieces of one vectored write; longer lists take several.
+const PIECES_MAX: usize = 64;
+
+fn failed(operation: &'static str, path: &Path) -> impl FnOnce(Errno) -> DiskError {
+    move |errno| DiskError::new(operation, path, io::Error::from(errno))
+}
+
+fn open_file(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    fs::open(path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o644))
+}
+
+/// Runs `job` on the blocking pool.
+async fn blocking<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> T {
+    glommio::executor().spawn_blocking(job).await
+}
+
+impl Disk for GlommioDisk {
+    type File = GlommioFile;
+    type Lock = GlommioLock;
+
+    async fn open(&self, path: &Path, mode: OpenMode) -> Result<GlommioFile, DiskError> {
+        let flags = match mode {
+            OpenMode::Read => OFlags::RDONLY,
+            OpenMode::Write => OFlags::RDWR,
+            OpenMode::Create => OFlags::RDWR | OFlags::CREATE,
+            OpenMode::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+            OpenMode::Truncate => OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC,
+        };
+        let descriptor = open_file(path, flags).map_err(failed("open", path))?;
+        Ok(GlommioFile {
+            descriptor: Arc::new(descriptor),
+            path: Rc::from(path),
+        })
+    }
+
+    async fn create_dir_all(&self, path: &Path) -> Result<(), DiskError> {
+        let mut missing = Vec::new();
+        let mut current = Some(path);
+        while let Some(dir) = current {
+            if dir.as_os_str().is_empty() || fs::stat(dir).is_ok() {
+                break;
+            }
+            missing.push(dir);
+            current = dir.parent();
+        }
+        for dir in missing.into_iter().rev() {
+            match fs::mkdir(dir, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(failed("create directory", dir)(errno)),
+            }
+        }
+        match fs::stat(path) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => Ok(()),
+            Ok(_) => Err(failed("create directory", path)(Errno::NOTDIR)),
+            Err(errno) => Err(failed("create directory", path)(errno)),
+        }
+    }
+
+    async fn read_dir(&self, path: &Path) -> Result<Vec<DirEntry>, DiskError> {
+        let failed = failed("list", path);
+        list(path).map_err(failed)
+    }
+
+    async fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        fs::rename(from, to).map_err(failed("rename", from))
+    }
+
+    async fn remove_file(&self, path: &Path) -> Result<(), DiskError> {
+        let target = path.to_owned();
+        blocking(move || fs::unlink(&target))
+            .await
+            .map_err(failed("remove", path))
+    }
+
+    async fn remove_dir_all(&self, path: &Path) -> Result<(), DiskError> {
+        let target = path.to_owned();
+        blocking(move || std::fs::remove_dir_all(target))
+            .await
+            .map_err(|source| DiskError::new("remove", path, source))
+    }
+
+    async fn sync_dir(&self, path: &Path) -> Result<(), DiskError> {
+        let target = path.to_owned();
+        let sync = move || -> Result<(), Errno> {
+            fs::fsync(open_file(&target, OFlags::RDONLY | OFlags::DIRECTORY)?)
+        };
+        blocking(sync).await.map_err(failed("sync", path))
+    }
+
+    async fn lock(&self, path: &Path) -> Result<GlommioLock, DiskError> {
+        let file = open_file(path, OFlags::RDWR | OFlags::CREATE).map_err(failed("open", path))?;
+        // flock keeps a second LogDir of this process out, the record lock any Java broker.
+        fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(failed("lock", path))?;
+        match fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(GlommioLock { _file: file }),
+            Err(Errno::ACCESS) => Err(failed("lock", path)(Errno::WOULDBLOCK)),
+            Err(errno) => Err(failed("lock", path)(errno)),
+        }
+    }
+}
+
+fn list(path: &Path) -> Result<Vec<DirEntry>, Errno> {
+    let directory = open_file(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+    let mut entries = Vec::new();
+    for entry in fs::Dir::read_from(&directory)? {
+        let entry = entry?;
+        // Kafka's names are ASCII; a file with another name is nobody's business here.
+        let Ok(name) = entry.file_name().to_str() else {
+            continue;
+        };
+        if name == "." || name == ".." {
+            continue;
+        }
+        let stat = match fs::statat(&directory, entry.file_name(), fs::AtFlags::empty()) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => continue,
+            Err(errno) => return Err(errno),
+        };
+        entries.push(DirEntry {
+            name: name.to_owned(),
+            is_dir: FileType::from_raw_mode(stat.st_mode).is_dir(),
+            size_bytes: u64::try_from(stat.st_size).unwrap_or(0),
+        });
+    }
+    Ok(entries)
+}
+
+impl GlommioFile {
+    fn write_pieces(&self, buffers: &[Bytes], mut position: u64) -> Result<(), Errno> {
+        let mut skip = 0;
+        let mut rest = buffers;
+        while let Some(first) = rest.first() {
+            if skip == first.len() {
+                (skip, rest) = (0, &rest[1..]);
+                continue;
+            }
+            let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+            let count = rest.len().min(PIECES_MAX);
+            for (piece, buffer) in pieces.iter_mut().zip(rest) {
+                *piece = IoSlice::new(buffer);
+            }
+            pieces[0] = IoSlice::new(&first[skip..]);
+            let mut written =
+                match rustix::io::pwritev(&*self.descriptor, &pieces[..count], position) {
+                    Ok(0) => return Err(Errno::NOSPC),
+                    Ok(written) => written,
+                    Err(Errno::INTR) => continue,
+                    Err(errno) => return Err(errno),
+                };
+            position += written as u64;
+            while let Some(first) = rest.first() {
+                let left = first.len() - skip;
+                if written < left {
+                    skip += written;
+                    break;
+                }
+                written -= left;
+                (skip, rest) = (0, &rest[1..]);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl DiskFile for GlommioFile {
+    async fn write_all_at(&self, buffers: &[Bytes], position: u64) -> Result<(), DiskError> {
+        self.write_pieces(buffers, position)
+            .map_err(failed("write", &self.path))
+    }
+
+    async fn read_at(&self, position: u64, size_bytes: usize) -> Result<Bytes, DiskError> {
+        let mut bytes: Vec<u8> = Vec::with_capacity(size_bytes);
+        while bytes.len() < size_bytes {
+            let at = position + bytes.len() as u64;
+            let spare = rustix::buffer::spare_capacity(&mut bytes);
+            match rustix::io::pread(&*self.descriptor, spare, at) {
+                Ok(0) => break,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(failed("read", &self.path)(errno)),
+            }
+        }
+        let mut bytes = Bytes::from(bytes);
+        if bytes.remaining() > size_bytes {
+            bytes.truncate(size_bytes);
+        }
+        Ok(bytes)
+    }
+
+    async fn set_size(&self, size_bytes: u64) -> Result<(), DiskError> {
+        fs::ftruncate(&*self.descriptor, size_bytes).map_err(failed("truncate", &self.path))
+    }
+
+    async fn sync_data(&self) -> Result<(), DiskError> {
+        let descriptor = Arc::clone(&self.descriptor);
+        blocking(move || fs::fdatasync(&*descriptor))
+            .await
+            .map_err(failed("sync", &self.path))
+    }
+
+    async fn size_bytes(&self) -> Result<u64, DiskError> {
+        let stat = fs::fstat(&*self.descriptor).map_err(failed("stat", &self.path))?;
+        Ok(u64::try_from(stat.st_size).unwrap_or(0))
+    }
+
+    fn descriptor(&self) -> Option<Arc<OwnedFd>> {
+        Some(Arc::clone(&self.descriptor))
+    }
+}
+
+impl GlommioFile {
+    /// The path that the file was opened by.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.path.to_path_buf()
+    }
+}
