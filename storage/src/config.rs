@@ -9,6 +9,8 @@ pub struct LogConfig {
     pub index_interval_bytes: u32,
     /// Kafka's `segment.index.bytes`: a segment is rolled when an index would grow beyond this.
     pub index_size_bytes_max: u32,
+    /// Whether `cleanup.policy` names compaction: gaps between segments are then no sign of loss.
+    pub compacted: bool,
 }
 
 impl Default for LogConfig {
@@ -17,6 +19,7 @@ impl Default for LogConfig {
             segment_size_bytes_max: 1024 * 1024 * 1024,
             index_interval_bytes: 4096,
             index_size_bytes_max: 10 * 1024 * 1024,
+            compacted: false,
         }
     }
 }
@@ -43,3 +46,5 @@ pub const TEXT_FILE_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Entries of a partition's leader epoch history that are kept in memory and written.
 pub const EPOCHS_MAX: usize = 1_000_000;
+/// Bytes that a batch may decompress to while a record is looked up by time.
+pub const LOOKUP_BYTES_MAX: u64 = 1024 * 1024 * 1024;

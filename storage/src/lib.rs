@@ -14,10 +14,17 @@ pub mod dir;
 pub mod disk;
 pub mod epoch;
 mod error;
+pub mod format;
+pub mod index;
 pub mod log;
 
+mod segment;
+
 pub use config::LogConfig;
-pub use dir::{DirError, Inventory, LogDir, PartitionDir};
+pub use dir::{
+    Checkpoint, CheckpointRow, DirError, DirOptions, Inventory, LogDir, MetaProperties,
+    PartitionDir,
+};
 pub use epoch::{EpochCache, EpochEnd, EpochEntry};
 pub use error::{Damage, ReadError, StorageError};
 pub use log::{

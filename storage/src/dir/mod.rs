@@ -7,12 +7,20 @@
 //!
 //! One shard owns the `LogDir`; the others open their logs by path from the `Inventory` and send back checkpoint rows.
 
+mod identity;
+mod listing;
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use pelton_model::{NodeId, Offset, PartitionId, TopicId};
 
+use crate::config::TEXT_FILE_BYTES_MAX;
 use crate::disk::{Disk, DiskError};
+use crate::format;
 
 /// Why a log directory cannot be used. Each is one clear line.
 #[derive(Debug)]
@@ -181,26 +189,57 @@ pub enum Checkpoint {
 pub struct LogDir<D: Disk> {
     disk: D,
     path: PathBuf,
+    _lock: D::Lock,
 }
-
-const LATER: &str = "lands within the hour";
 
 impl<D: Disk> LogDir<D> {
     /// Takes the lock, reads or creates `meta.properties`, consumes the clean marker, reads the checkpoints (unreadable:
-    /// as if empty), removes `…-delete` leftovers and lists the partitions.
+    /// as if empty), removes `…-delete` leftovers and lists the partitions. Creates the directory if absent.
+    ///
+    /// # Errors
+    /// Each variant of [`DirError`] is one clear line for whoever starts the broker.
     pub async fn open(
         disk: &D,
         path: &Path,
         options: &DirOptions,
     ) -> Result<(Self, Inventory), DirError> {
-        let _ = (disk, path, options);
-        unimplemented!("{LATER}")
+        disk.create_dir_all(path).await?;
+        if let Some(parent) = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+        {
+            disk.sync_dir(parent).await?;
+        }
+        let lock = match disk.lock(&path.join(LOCK_FILE)).await {
+            Ok(lock) => lock,
+            Err(error) if error.source.kind() == io::ErrorKind::WouldBlock => {
+                let path = path.to_owned();
+                return Err(DirError::Locked { path });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let entries = disk.read_dir(path).await?;
+        let meta = identity::settle(disk, path, options, &entries).await?;
+        let (clean, broker_epoch) = take_clean_marker(disk, path).await?;
+        let partitions = listing::partitions(disk, path, &entries).await?;
+        let inventory = Inventory {
+            meta,
+            clean,
+            broker_epoch,
+            partitions,
+        };
+        let dir = Self {
+            disk: disk.clone(),
+            path: path.to_owned(),
+            _lock: lock,
+        };
+        Ok((dir, inventory))
     }
 
     /// The directory of a partition.
     #[must_use]
     pub fn partition_path(&self, topic: &str, partition: PartitionId) -> PathBuf {
-        self.path.join(format!("{topic}-{partition}"))
+        partition_path(&self.path, topic, partition)
     }
 
     /// The log directory.
@@ -210,19 +249,65 @@ impl<D: Disk> LogDir<D> {
     }
 
     /// Replaces a checkpoint file by `rows` (of all shards).
+    ///
+    /// # Errors
+    /// `Disk`; the old file then still stands.
     pub async fn write_checkpoint(
         &self,
         checkpoint: Checkpoint,
         rows: &[CheckpointRow],
     ) -> Result<(), DirError> {
-        let _ = (&self.disk, checkpoint, rows);
-        unimplemented!("{LATER}")
+        let path = self.path.join(checkpoint.file_name());
+        let contents = format::encode_checkpoint(rows);
+        self.disk.replace_file(&path, &contents).await?;
+        Ok(())
     }
 
     /// Writes the clean-shutdown marker: the last act of an orderly stop, only when every log closed without an error
     /// and the checkpoints are written.
+    ///
+    /// # Errors
+    /// `Disk`; the next start then scans.
     pub async fn mark_clean(&self, broker_epoch: i64) -> Result<(), DirError> {
-        let _ = broker_epoch;
-        unimplemented!("{LATER}")
+        let path = self.path.join(CLEAN_FILE);
+        let contents = format::encode_clean_marker(broker_epoch);
+        self.disk.replace_file(&path, &contents).await?;
+        Ok(())
     }
+}
+
+/// The directory of a partition within the log directory `log_dir`; needs no lock, so every shard may use it.
+#[must_use]
+pub fn partition_path(log_dir: &Path, topic: &str, partition: PartitionId) -> PathBuf {
+    log_dir.join(format!("{topic}-{partition}"))
+}
+
+const LOCK_FILE: &str = ".lock";
+const META_FILE: &str = "meta.properties";
+const CLEAN_FILE: &str = ".kafka_cleanshutdown";
+
+impl Checkpoint {
+    fn file_name(self) -> &'static str {
+        match self {
+            Self::RecoveryPoint => "recovery-point-offset-checkpoint",
+            Self::LogStart => "log-start-offset-checkpoint",
+            Self::HighWatermark => "replication-offset-checkpoint",
+        }
+    }
+}
+
+/// Reads and deletes the marker, durably: a marker that came back after a power cut would be believed.
+async fn take_clean_marker<D: Disk>(
+    disk: &D,
+    path: &Path,
+) -> Result<(bool, Option<i64>), DirError> {
+    let marker = path.join(CLEAN_FILE);
+    let contents = match disk.read_file(&marker, TEXT_FILE_BYTES_MAX).await {
+        Ok(contents) => contents,
+        Err(error) if error.is_not_found() => return Ok((false, None)),
+        Err(error) => return Err(error.into()),
+    };
+    disk.remove_file(&marker).await?;
+    disk.sync_dir(path).await?;
+    Ok((true, format::decode_clean_marker(&contents)))
 }

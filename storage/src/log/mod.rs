@@ -5,29 +5,56 @@
 //! 2. No borrow lives across an await. Appends and rolls of one log run one after the other, in the order of the calls.
 //! 3. After a failed write or sync the log answers `StorageError::Failed` for ever.
 //! 4. The recovery point never passes what was synced.
+//! 5. There is always an active segment, the last one; all others are closed and change no more.
+//!
+//! Absent here: `retention` and `compaction` will be siblings that replace or drop closed segments; sync policies will
+//! call [`Log::sync`].
 
+mod append;
+mod gate;
+mod life;
+mod listing;
+mod lookup;
+mod producers;
+mod read;
+mod recovery;
+mod scan;
+mod tail;
+#[cfg(test)]
+mod tests;
+
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use bytes::Bytes;
+use pelton_model::producer_state::ProducerStates;
 use pelton_model::slice::Slice;
 use pelton_model::{LeaderEpoch, Offset, Timestamp, TopicId};
 
 use crate::config::LogConfig;
-use crate::disk::Disk;
-use crate::epoch::{EpochEnd, EpochEntry};
-use crate::error::{ReadError, StorageError};
+use crate::disk::{Disk, DiskError};
+use crate::epoch::{EpochCache, EpochEnd, EpochEntry};
+use crate::error::StorageError;
+use crate::segment::{Home, Segment};
+use gate::Gate;
+use tail::{Tail, TailBytes};
 
 /// What the logs of one shard share: the disk and the memory tail. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct LogStore<D: Disk> {
     disk: D,
+    tail: Rc<TailBytes>,
 }
 
 impl<D: Disk> LogStore<D> {
     /// Makes the store of one shard.
     pub fn new(disk: D) -> Self {
-        Self { disk }
+        Self {
+            disk,
+            tail: Rc::default(),
+        }
     }
+
     /// The disk.
     pub fn disk(&self) -> &D {
         &self.disk
@@ -65,6 +92,8 @@ pub struct OpenOptions {
 pub struct Recovery {
     /// The next offset.
     pub log_end: Offset,
+    /// The idempotent producers as of the log end.
+    pub producer_states: ProducerStates,
     /// Bytes cut as a torn tail, over all segments.
     pub truncated_bytes: u64,
     /// Bytes whose checksums were verified.
@@ -117,176 +146,133 @@ pub struct ClosedLog {
     pub log_start: Offset,
 }
 
+/// Whether a log takes calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    Open,
+    Failed,
+    Closed,
+}
+
 /// One partition's log. Lives on one shard; share it by `Rc`.
 #[derive(Debug)]
 pub struct Log<D: Disk> {
-    store: LogStore<D>,
+    home: Rc<Home<D>>,
+    topic_id: Option<TopicId>,
+    config: Cell<LogConfig>,
+    status: Cell<Status>,
+    gate: Gate,
+    /// In order of base offset, never empty.
+    segments: RefCell<Vec<Rc<Segment<D>>>>,
+    log_start: Cell<Offset>,
+    log_end: Cell<Offset>,
+    recovery_point: Cell<Offset>,
+    /// The offset of the newest producer snapshot on disk.
+    snapshot_at: Cell<Option<Offset>>,
+    epochs: RefCell<EpochCache>,
+    tail: RefCell<Tail>,
 }
 
-const LATER: &str = "lands within the hour";
-
 impl<D: Disk> Log<D> {
-    /// Creates the directory of a new partition with its `partition.metadata` and an empty first segment.
-    ///
-    /// `directory` is `<log dir>/<topic>-<partition>`.
-    ///
-    /// # Errors
-    /// `Disk` when the directory exists with a log in it or cannot be written.
-    pub async fn create(
-        store: &LogStore<D>,
-        directory: &Path,
-        topic_id: TopicId,
-        config: LogConfig,
-    ) -> Result<Self, StorageError> {
-        let _ = (store, directory, topic_id, config);
-        unimplemented!("{LATER}")
-    }
-
-    /// Opens an existing partition: after a clean stop at once, else by scanning from the recovery point.
-    pub async fn open(
-        store: &LogStore<D>,
-        directory: &Path,
-        options: OpenOptions,
-    ) -> Result<(Self, Recovery), StorageError> {
-        let _ = (store, directory, options);
-        unimplemented!("{LATER}")
-    }
-
-    /// Writes `batches` (whole, patched, in order; `facts` one for one) at the end of the log.
-    ///
-    /// One vectored write per call where no roll falls in between. Returns the next offset.
-    ///
-    /// # Panics
-    /// When the lengths differ or the offsets do not continue the log.
-    /// # Cancel safety
-    /// None: poll it to its end. A dropped append leaves the log failed.
-    pub async fn append(
-        &self,
-        batches: &[Bytes],
-        facts: &[BatchFacts],
-    ) -> Result<Offset, StorageError> {
-        let _ = (batches, facts);
-        unimplemented!("{LATER}")
-    }
-
-    /// Whether `size_bytes` more would roll the active segment. The owner then calls [`Log::roll`] with a producer
-    /// snapshot before it plans the append; otherwise `append` rolls without one, and a crash replays further back.
-    pub fn roll_wanted(&self, size_bytes: usize) -> bool {
-        let _ = size_bytes;
-        unimplemented!("{LATER}")
-    }
-
-    /// Starts a new segment at the log end; `producer_snapshot` is `ProducerStates` encoded as of the log end.
-    pub async fn roll(&self, producer_snapshot: Option<Bytes>) -> Result<(), StorageError> {
-        let _ = producer_snapshot;
-        unimplemented!("{LATER}")
-    }
-
-    /// Returns whole batches in `[from, up_to)`, starting with the one that *contains* `from`. See [`ReadOptions`].
-    ///
-    /// # Errors
-    /// `OutOfRange` when `from` is outside `[log_start, log_end]`.
-    pub async fn read(&self, options: ReadOptions) -> Result<ReadResult, ReadError> {
-        let _ = options;
-        unimplemented!("{LATER}")
-    }
-
-    /// The first record with a timestamp of at least `timestamp` (ListOffsets by time). Record level.
-    pub async fn offset_for_timestamp(
-        &self,
-        timestamp: Timestamp,
-    ) -> Result<Option<TimestampOffset>, StorageError> {
-        let _ = timestamp;
-        unimplemented!("{LATER}")
-    }
-
-    /// The earliest record that has the largest timestamp of the log (ListOffsets −3).
-    pub async fn offset_of_max_timestamp(&self) -> Result<Option<TimestampOffset>, StorageError> {
-        unimplemented!("{LATER}")
-    }
-
     /// Where the largest epoch at most `epoch` ends; `None` when unknown (OffsetForLeaderEpoch: −1, −1).
     pub fn end_offset_for_epoch(&self, epoch: LeaderEpoch) -> Option<EpochEnd> {
-        let _ = epoch;
-        unimplemented!("{LATER}")
+        let epochs = self.epochs.borrow();
+        epochs.end_offset_for(epoch, self.log_end.get())
     }
 
     /// The latest leader epoch that the log has recorded.
     pub fn latest_epoch(&self) -> Option<EpochEntry> {
-        unimplemented!("{LATER}")
+        self.epochs.borrow().latest()
     }
 
     /// The leader epoch of the record at `offset`.
     pub fn epoch_at(&self, offset: Offset) -> Option<LeaderEpoch> {
-        let _ = offset;
-        unimplemented!("{LATER}")
-    }
-
-    /// Records that `epoch` begins at the log end: called on becoming leader, before the first append in it.
-    pub async fn assign_epoch(&self, epoch: LeaderEpoch) -> Result<(), StorageError> {
-        let _ = epoch;
-        unimplemented!("{LATER}")
-    }
-
-    /// Makes everything appended before the call durable; returns the new recovery point.
-    pub async fn sync(&self) -> Result<Offset, StorageError> {
-        unimplemented!("{LATER}")
-    }
-
-    /// Final sync; writes `producer_snapshot` (as of the log end). The log then answers `Closed`.
-    ///
-    /// # Errors
-    /// The clean marker of the directory must then not be written.
-    pub async fn close(&self, producer_snapshot: Option<Bytes>) -> Result<ClosedLog, StorageError> {
-        let _ = producer_snapshot;
-        unimplemented!("{LATER}")
-    }
-
-    /// Renames the directory to `<topic>-<partition>.<topic id>-delete` as Kafka does, then removes it.
-    /// File ranges handed out stay readable.
-    pub async fn delete(&self) -> Result<(), StorageError> {
-        unimplemented!("{LATER}")
+        self.epochs.borrow().epoch_at(offset)
     }
 
     /// The first offset that can be read.
     pub fn log_start(&self) -> Offset {
-        unimplemented!("{LATER}")
+        self.log_start.get()
     }
 
     /// The next offset to be appended.
     pub fn log_end(&self) -> Offset {
-        unimplemented!("{LATER}")
+        self.log_end.get()
     }
 
     /// Everything below is durable.
     pub fn recovery_point(&self) -> Offset {
-        unimplemented!("{LATER}")
+        self.recovery_point.get()
     }
 
     /// Bytes of all segments.
     pub fn size_bytes(&self) -> u64 {
-        unimplemented!("{LATER}")
+        self.segments.borrow().iter().map(|s| s.size_bytes()).sum()
+    }
+
+    /// The number of segments.
+    pub fn segment_count(&self) -> usize {
+        self.segments.borrow().len()
     }
 
     /// Whether an earlier write or sync failed.
     pub fn is_failed(&self) -> bool {
-        unimplemented!("{LATER}")
+        self.status.get() == Status::Failed
     }
 
     /// Changes the topic settings; they hold from the next append.
     pub fn set_config(&self, config: LogConfig) {
-        let _ = config;
-        unimplemented!("{LATER}")
+        self.config.set(config);
     }
 
     /// The topic id in `partition.metadata`, if the file is there.
     pub fn topic_id(&self) -> Option<TopicId> {
-        unimplemented!("{LATER}")
+        self.topic_id
     }
 
     /// The partition's directory.
-    pub fn directory(&self) -> PathBuf {
-        let _ = &self.store;
-        unimplemented!("{LATER}")
+    pub fn directory(&self) -> &Path {
+        &self.home.directory
+    }
+
+    fn check_open(&self) -> Result<(), StorageError> {
+        let path = || self.home.directory.clone();
+        match self.status.get() {
+            Status::Open => Ok(()),
+            Status::Failed => Err(StorageError::Failed { path: path() }),
+            Status::Closed => Err(StorageError::Closed { path: path() }),
+        }
+    }
+
+    /// Marks the log failed by `error`.
+    fn fail(&self, error: DiskError) -> StorageError {
+        self.status.set(Status::Failed);
+        tracing::error!(log = %self.home.directory.display(), %error, "log failed");
+        StorageError::Disk(error)
+    }
+
+    fn active(&self) -> Rc<Segment<D>> {
+        let segments = self.segments.borrow();
+        Rc::clone(segments.last().expect("there is always an active segment"))
+    }
+
+    /// The segment that holds `offset` (or would), with its index in the list.
+    fn segment_of(&self, offset: Offset) -> (usize, Rc<Segment<D>>) {
+        let segments = self.segments.borrow();
+        let index = segments
+            .partition_point(|segment| segment.base <= offset)
+            .saturating_sub(1);
+        (index, Rc::clone(&segments[index]))
+    }
+
+    fn segment_at(&self, index: usize) -> Option<Rc<Segment<D>>> {
+        self.segments.borrow().get(index).cloned()
+    }
+
+    fn epoch_path(&self) -> PathBuf {
+        self.home.directory.join(EPOCHS_FILE)
     }
 }
+
+const EPOCHS_FILE: &str = "leader-epoch-checkpoint";
+const METADATA_FILE: &str = "partition.metadata";

@@ -1,0 +1,217 @@
+//! Creation, sync, close and deletion of a log.
+//!
+//! Invariants:
+//! 1. `partition.metadata` is durable before the first batch can be.
+//! 2. The recovery point moves to an offset only after everything below it was synced: log, indexes, directory.
+//! 3. A closed log is whole on disk: indexes complete, producer snapshot at its end.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use pelton_model::{Offset, TopicId};
+
+use super::gate::Gate;
+use super::tail::Tail;
+use super::{ClosedLog, Log, LogStore, METADATA_FILE, Status};
+use crate::config::LogConfig;
+use crate::disk::{Disk, DiskError, DiskFile, OpenMode};
+use crate::epoch::EpochCache;
+use crate::error::StorageError;
+use crate::format;
+use crate::segment::{Home, Segment};
+
+/// What a log starts from.
+pub(super) struct Parts<D: Disk> {
+    pub(super) home: Rc<Home<D>>,
+    pub(super) topic_id: Option<TopicId>,
+    pub(super) config: LogConfig,
+    pub(super) segments: Vec<Rc<Segment<D>>>,
+    pub(super) log_start: Offset,
+    pub(super) log_end: Offset,
+    pub(super) recovery_point: Offset,
+    pub(super) snapshot_at: Option<Offset>,
+    pub(super) epochs: EpochCache,
+}
+
+impl<D: Disk> Log<D> {
+    pub(super) fn from_parts(store: &LogStore<D>, parts: Parts<D>) -> Self {
+        assert!(!parts.segments.is_empty());
+        assert!(parts.log_start <= parts.log_end);
+        assert!(parts.recovery_point <= parts.log_end);
+        Self {
+            home: parts.home,
+            topic_id: parts.topic_id,
+            config: Cell::new(parts.config),
+            status: Cell::new(Status::Open),
+            gate: Gate::default(),
+            segments: RefCell::new(parts.segments),
+            log_start: Cell::new(parts.log_start),
+            log_end: Cell::new(parts.log_end),
+            recovery_point: Cell::new(parts.recovery_point),
+            snapshot_at: Cell::new(parts.snapshot_at),
+            epochs: RefCell::new(parts.epochs),
+            tail: RefCell::new(Tail::new(&store.tail)),
+        }
+    }
+
+    /// Creates the directory of a new partition with its `partition.metadata` and an empty first segment.
+    ///
+    /// `directory` is `<log dir>/<topic>-<partition>`.
+    ///
+    /// # Errors
+    /// `Disk` when the directory exists with a log in it or cannot be written.
+    pub async fn create(
+        store: &LogStore<D>,
+        directory: &Path,
+        topic_id: TopicId,
+        config: LogConfig,
+    ) -> Result<Self, StorageError> {
+        let disk = &store.disk;
+        disk.create_dir_all(directory).await?;
+        let entries = disk.read_dir(directory).await?;
+        if entries.iter().any(|entry| entry.name.ends_with(".log")) {
+            let source = io::Error::from(io::ErrorKind::AlreadyExists);
+            return Err(DiskError::new("create log in", directory, source).into());
+        }
+        let metadata = directory.join(METADATA_FILE);
+        let file = disk.open(&metadata, OpenMode::Truncate).await?;
+        let contents = Bytes::from(format::encode_partition_metadata(topic_id));
+        file.write_all_at(&[contents], 0).await?;
+        file.sync_data().await?;
+        let home = Rc::new(Home {
+            disk: disk.clone(),
+            directory: directory.to_owned(),
+        });
+        let first = Segment::create(&home, Offset::ZERO).await?;
+        disk.sync_dir(directory).await?;
+        if let Some(parent) = directory.parent() {
+            disk.sync_dir(parent).await?;
+        }
+        let parts = Parts {
+            home,
+            topic_id: Some(topic_id),
+            config,
+            segments: vec![Rc::new(first)],
+            log_start: Offset::ZERO,
+            log_end: Offset::ZERO,
+            recovery_point: Offset::ZERO,
+            snapshot_at: None,
+            epochs: EpochCache::default(),
+        };
+        Ok(Self::from_parts(store, parts))
+    }
+
+    /// Makes everything appended before the call durable; returns the new recovery point. Appends may go on meanwhile.
+    ///
+    /// # Errors
+    /// `Disk` when the sync failed, and the log with it: what the kernel dropped cannot be synced again.
+    pub async fn sync(&self) -> Result<Offset, StorageError> {
+        self.check_open()?;
+        self.sync_open().await.map_err(|error| self.fail(error))
+    }
+
+    async fn sync_open(&self) -> Result<Offset, DiskError> {
+        let end = self.log_end.get();
+        let unsynced: Vec<Rc<Segment<D>>> = {
+            let segments = self.segments.borrow();
+            let unsynced = segments.iter().filter(|segment| !segment.is_synced());
+            unsynced.map(Rc::clone).collect()
+        };
+        for segment in &unsynced {
+            segment.sync().await?;
+        }
+        if !unsynced.is_empty() {
+            self.home.disk.sync_dir(&self.home.directory).await?;
+        }
+        let active = self.active();
+        for segment in unsynced {
+            if segment.base < active.base {
+                segment.release();
+            }
+        }
+        // A segment closed meanwhile has a new index entry: recovery must look at it again.
+        let segments = self.segments.borrow();
+        let closed = &segments[..segments.len() - 1];
+        let unsynced = closed.iter().find(|segment| !segment.is_synced());
+        let end = unsynced.map_or(end, |segment| segment.base.min(end));
+        self.recovery_point.set(self.recovery_point.get().max(end));
+        Ok(self.recovery_point.get())
+    }
+
+    /// Final sync; writes `producer_snapshot` (`ProducerStates::encode_snapshot` as of the log end). The log then
+    /// answers `Closed`.
+    ///
+    /// # Errors
+    /// The clean marker of the directory must then not be written.
+    pub async fn close(&self, producer_snapshot: Option<Bytes>) -> Result<ClosedLog, StorageError> {
+        self.check_open()?;
+        let _turn = self.gate.enter().await;
+        self.check_open()?;
+        self.close_open(producer_snapshot)
+            .await
+            .map_err(|error| self.fail(error))?;
+        self.status.set(Status::Closed);
+        self.tail.borrow_mut().clear();
+        self.active().release();
+        Ok(ClosedLog {
+            recovery_point: self.recovery_point.get(),
+            log_start: self.log_start.get(),
+        })
+    }
+
+    async fn close_open(&self, producer_snapshot: Option<Bytes>) -> Result<(), DiskError> {
+        self.active().finish().await?;
+        let end = self.sync_open().await?;
+        assert_eq!(end, self.log_end.get());
+        if let Some(snapshot) = producer_snapshot
+            && self.snapshot_at.get() != Some(end)
+            && self.log_start.get() < end
+        {
+            self.write_snapshot(end, &snapshot).await?;
+        }
+        Ok(())
+    }
+
+    /// Renames the directory to `<topic>-<partition>.<topic id>-delete` as Kafka does, then removes it. The log answers
+    /// `Closed` from the call on; file ranges handed out stay readable.
+    ///
+    /// # Errors
+    /// `Disk`; what is left over is removed at the next start.
+    pub async fn delete(&self) -> Result<(), StorageError> {
+        self.status.set(Status::Closed);
+        let _turn = self.gate.enter().await;
+        self.tail.borrow_mut().clear();
+        let disk = &self.home.disk;
+        let doomed = doomed_path(&self.home.directory, self.topic_id);
+        match disk.remove_dir_all(&doomed).await {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error.into()),
+        }
+        disk.rename(&self.home.directory, &doomed).await?;
+        if let Some(parent) = doomed.parent() {
+            disk.sync_dir(parent).await?;
+        }
+        disk.remove_dir_all(&doomed).await?;
+        Ok(())
+    }
+}
+
+/// Directory names have at most 255 bytes: the topic's name is cut to leave room for the suffix.
+const NAME_BYTES_MAX: usize = 255;
+
+fn doomed_path(directory: &Path, topic_id: Option<TopicId>) -> PathBuf {
+    let name = directory
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let (topic, partition) = name.rsplit_once('-').unwrap_or((&name, "0"));
+    let id = u128::from_be_bytes(topic_id.unwrap_or(TopicId::ZERO).0);
+    let suffix = format!("-{partition}.{id:032x}-delete");
+    let room = NAME_BYTES_MAX.saturating_sub(suffix.len());
+    let cut = topic.floor_char_boundary(room);
+    directory.with_file_name(format!("{}{suffix}", &topic[..cut]))
+}

@@ -1,0 +1,69 @@
+//! Producer state from what lies in the log.
+//!
+//! Data batches are replayed by their header; a transaction marker needs its record, for the coordinator's epoch.
+
+use bytes::{Buf, Bytes};
+use pelton_model::batch::{BatchHeader, RecordIter};
+use pelton_model::producer_state::{BatchFacts, MarkerFacts, ProducerStamp, ProducerStates};
+
+/// Bytes that a transaction marker may take at most; a batch of markers is far below.
+const MARKER_BYTES_MAX: u64 = 64 * 1024;
+
+/// Whether replaying the batch needs its records.
+pub(super) fn is_marker(header: &BatchHeader) -> bool {
+    header.is_control() && header.has_producer()
+}
+
+/// Replays a data batch by its header. Batches without a producer change nothing.
+pub(super) fn replay(states: &mut ProducerStates, header: &BatchHeader) {
+    if !header.has_producer() || header.is_control() || header.last_offset_delta < 0 {
+        return;
+    }
+    let facts = BatchFacts {
+        last_offset_delta: header.last_offset_delta,
+        producer: Some(ProducerStamp {
+            id: header.producer_id,
+            epoch: header.producer_epoch,
+            base_sequence: header.base_sequence,
+        }),
+        is_transactional: header.is_transactional(),
+        max_timestamp: header.max_timestamp,
+    };
+    states.replay(header.base_offset, &facts);
+}
+
+/// Replays the markers of a control batch.
+///
+/// | bytes | field |
+/// |---:|---|
+/// | key 0–1, 2–3 | version i16, type i16: 0 abort, 1 commit |
+/// | value 0–1, 2–5 | version i16, coordinator epoch i32 |
+pub(super) fn replay_markers(states: &mut ProducerStates, header: &BatchHeader, batch: &Bytes) {
+    let Ok(records) = RecordIter::new(batch, MARKER_BYTES_MAX) else {
+        return;
+    };
+    for record in records.map_while(Result::ok) {
+        let kind = record.key.filter(|key| key.len() >= 4).map(|mut key| {
+            key.advance(2);
+            key.get_i16()
+        });
+        if !matches!(kind, Some(0 | 1)) {
+            continue;
+        }
+        let coordinator_epoch =
+            record
+                .value
+                .filter(|value| value.len() >= 6)
+                .map_or(-1, |mut value| {
+                    value.advance(2);
+                    value.get_i32()
+                });
+        states.replay_marker(&MarkerFacts {
+            producer_id: header.producer_id,
+            producer_epoch: header.producer_epoch,
+            coordinator_epoch,
+            offset: header.base_offset,
+            timestamp: header.max_timestamp,
+        });
+    }
+}

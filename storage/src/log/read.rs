@@ -1,0 +1,221 @@
+//! Reading by offset.
+//!
+//! Invariants:
+//! 1. A read returns whole, consecutive batches of one segment, beginning with the batch that contains the offset.
+//! 2. Record bytes of a range are never read to find its end: the index gives a boundary near it, headers the rest.
+//! 3. Up to `READ_COPY_BYTES_MAX` come as bytes, more as a file range; recent small batches come from memory.
+
+use std::io;
+use std::rc::Rc;
+
+use pelton_model::Offset;
+use pelton_model::slice::{FileRange, Slice};
+
+use super::{Log, ReadOptions, ReadResult};
+use crate::config::{READ_COPY_BYTES_MAX, TAIL_SLICES_MAX};
+use crate::disk::{Disk, DiskError, DiskFile};
+use crate::error::{ReadError, StorageError};
+use crate::segment::{FileKind, Found, Segment, file_path};
+
+/// Batches of a read near the log end.
+enum TailRead {
+    /// The list does not reach back so far.
+    NotCovered,
+    /// All bytes are in memory, or there are none to return.
+    Memory(ReadResult),
+    /// The bytes are in the active segment.
+    Range(Range),
+}
+
+/// Whole batches within a segment.
+struct Range {
+    base_offset: Offset,
+    position: u64,
+    end: u64,
+}
+
+impl<D: Disk> Log<D> {
+    /// Returns whole batches in `[from, up_to)`, starting with the one that *contains* `from`. See [`ReadOptions`].
+    ///
+    /// A read ends with its segment: fewer bytes than asked do not mean the end of the log.
+    ///
+    /// # Errors
+    /// `OutOfRange` when `from` is outside `[log_start, log_end]`.
+    pub async fn read(&self, options: ReadOptions) -> Result<ReadResult, ReadError> {
+        self.check_open()?;
+        let (log_start, log_end) = (self.log_start.get(), self.log_end.get());
+        let from = options.from;
+        if from < log_start || log_end < from {
+            return Err(ReadError::OutOfRange {
+                from,
+                log_start,
+                log_end,
+            });
+        }
+        let up_to = options.up_to.min(log_end);
+        let options = ReadOptions { up_to, ..options };
+        if up_to <= from {
+            return Ok(ReadResult::default());
+        }
+        match self.read_tail(&options) {
+            TailRead::Memory(result) => return Ok(result),
+            TailRead::Range(range) => {
+                let active = self.active();
+                return Ok(self.fetch(&active, range).await?);
+            }
+            TailRead::NotCovered => {}
+        }
+        let (mut index, mut segment) = self.segment_of(from);
+        loop {
+            if let Some(first) = find(&segment, from).await? {
+                let Some(range) = self.range(&segment, index, first, &options).await? else {
+                    return Ok(ReadResult::default());
+                };
+                return Ok(self.fetch(&segment, range).await?);
+            }
+            // The offset lies in a gap at the end of this segment.
+            index += 1;
+            match self.segment_at(index) {
+                Some(next) => segment = next,
+                None => return Ok(ReadResult::default()),
+            }
+        }
+    }
+
+    fn read_tail(&self, options: &ReadOptions) -> TailRead {
+        let tail = self.tail.borrow();
+        let Some(batches) = tail.from(options.from) else {
+            return TailRead::NotCovered;
+        };
+        let mut range: Option<Range> = None;
+        let mut slices = Vec::new();
+        let mut in_memory = true;
+        for batch in batches {
+            let start = range
+                .as_ref()
+                .map_or(batch.position, |range| range.position);
+            let size = usize::try_from(batch.end() - start).unwrap_or(usize::MAX);
+            let forced = options.at_least_one && range.is_none();
+            if options.up_to <= batch.last_offset || (options.bytes_max < size && !forced) {
+                break;
+            }
+            range
+                .get_or_insert(Range {
+                    base_offset: batch.base_offset,
+                    position: start,
+                    end: start,
+                })
+                .end = batch.end();
+            if in_memory {
+                match tail.bytes(batch) {
+                    Some(bytes) if slices.len() < TAIL_SLICES_MAX => {
+                        slices.push(Slice::Bytes(bytes));
+                    }
+                    Some(_) | None => in_memory = false,
+                }
+            }
+        }
+        match range {
+            None => TailRead::Memory(ReadResult::default()),
+            Some(range) if !in_memory => TailRead::Range(range),
+            Some(range) => TailRead::Memory(ReadResult {
+                slices,
+                size_bytes: usize::try_from(range.end - range.position).unwrap_or(usize::MAX),
+                base_offset: Some(range.base_offset),
+            }),
+        }
+    }
+
+    /// The batches from `first` on that the options admit; `None` when they do not even admit `first`.
+    async fn range(
+        &self,
+        segment: &Rc<Segment<D>>,
+        index: usize,
+        first: Found,
+        options: &ReadOptions,
+    ) -> Result<Option<Range>, StorageError> {
+        let fits = first.header.size_bytes() <= options.bytes_max;
+        if options.up_to <= first.header.last_offset() || !(fits || options.at_least_one) {
+            return Ok(None);
+        }
+        let range = |end| {
+            Some(Range {
+                base_offset: first.header.base_offset,
+                position: first.position,
+                end,
+            })
+        };
+        if !fits {
+            return Ok(range(first.end()));
+        }
+        let whole = match self.segment_at(index + 1) {
+            Some(next) => next.base <= options.up_to,
+            None => self.log_end.get() <= options.up_to,
+        };
+        let mut limit = segment.size_bytes();
+        if !whole {
+            limit = match find(segment, options.up_to).await? {
+                Some(beyond) => beyond.position,
+                None => limit,
+            };
+        }
+        assert!(first.end() <= limit);
+        let wanted = first.position.saturating_add(options.bytes_max as u64);
+        if limit <= wanted {
+            return Ok(range(limit));
+        }
+        let boundary = segment.boundary_before(wanted).await?;
+        let mut walk = segment.walk(boundary.max(first.end())).await?;
+        let mut end = walk.position();
+        while let Some(found) = walk.next().await? {
+            if wanted < found.end() {
+                break;
+            }
+            end = found.end();
+        }
+        Ok(range(end))
+    }
+
+    async fn fetch(&self, segment: &Segment<D>, range: Range) -> Result<ReadResult, StorageError> {
+        assert!(range.position < range.end);
+        let size_bytes =
+            usize::try_from(range.end - range.position).expect("a segment is below 2 GiB");
+        let file = segment.file().await?;
+        let slice = match file.descriptor() {
+            Some(file) if READ_COPY_BYTES_MAX < size_bytes => Slice::File(FileRange {
+                file,
+                position: range.position,
+                size_bytes,
+            }),
+            Some(_) | None => {
+                let bytes = file.read_at(range.position, size_bytes).await?;
+                if bytes.len() < size_bytes {
+                    let path = file_path(&self.home.directory, segment.base, FileKind::Log);
+                    let source = io::Error::from(io::ErrorKind::UnexpectedEof);
+                    return Err(DiskError::new("read", &path, source).into());
+                }
+                Slice::Bytes(bytes)
+            }
+        };
+        Ok(ReadResult {
+            slices: vec![slice],
+            size_bytes,
+            base_offset: Some(range.base_offset),
+        })
+    }
+}
+
+/// The first batch that ends at or after `offset`.
+pub(super) async fn find<D: Disk>(
+    segment: &Segment<D>,
+    offset: Offset,
+) -> Result<Option<Found>, StorageError> {
+    let position = segment.position_before(offset).await?;
+    let mut walk = segment.walk(position).await?;
+    while let Some(found) = walk.next().await? {
+        if offset <= found.header.last_offset() {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}

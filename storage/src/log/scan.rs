@@ -1,0 +1,207 @@
+//! Verifying a segment batch by batch and rebuilding its indexes.
+//!
+//! Invariants:
+//! 1. A batch counts when it is whole, its CRC matches, and its offsets lie in the segment behind its predecessor.
+//! 2. Memory is bounded by a block and the largest batch that the file really holds.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use bytes::{Buf, Bytes};
+use pelton_model::Offset;
+use pelton_model::batch::{BatchError, BatchHeader, HEADER_BYTES, LOG_OVERHEAD_BYTES, verify_crc};
+
+use super::BatchFacts;
+use crate::config::RECOVERY_BLOCK_BYTES;
+use crate::disk::{Disk, DiskError, DiskFile, OpenMode};
+use crate::error::Damage;
+use crate::segment::{FileKind, Home, Segment, file_path};
+
+/// What a scan found.
+#[derive(Debug)]
+pub(super) struct Scanned {
+    /// The offset after the last good batch.
+    pub(super) next_offset: Offset,
+    /// Bytes of good batches.
+    pub(super) good_bytes: u64,
+    /// Bytes of the file.
+    pub(super) file_bytes: u64,
+    /// What ended the scan before the end of the file.
+    pub(super) damage: Option<Damaged>,
+}
+
+/// The first bytes that are no good batch.
+#[derive(Debug)]
+pub(super) struct Damaged {
+    pub(super) path: PathBuf,
+    pub(super) damage: Damage,
+    /// Whether a good batch follows: damage in the middle, not a torn tail.
+    pub(super) inside: bool,
+    /// Whether the length makes sense: not zeros or noise.
+    pub(super) plausible: bool,
+}
+
+struct Reader<F> {
+    file: Rc<F>,
+    file_bytes: u64,
+    position: u64,
+    block: Bytes,
+    block_start: u64,
+}
+
+impl<F: DiskFile> Reader<F> {
+    /// The bytes from the position on, at least `wanted` unless the file ends before.
+    async fn bytes(&mut self, wanted: usize) -> Result<Bytes, DiskError> {
+        let at =
+            usize::try_from(self.position.wrapping_sub(self.block_start)).unwrap_or(usize::MAX);
+        if at.saturating_add(wanted) > self.block.len() {
+            let left = usize::try_from(self.file_bytes - self.position).unwrap_or(usize::MAX);
+            let size = wanted.max(RECOVERY_BLOCK_BYTES).min(left);
+            self.block = self.file.read_at(self.position, size).await?;
+            self.block_start = self.position;
+            return Ok(self.block.clone());
+        }
+        Ok(self.block.slice(at..))
+    }
+
+    /// The next whole batch with a good checksum.
+    async fn next(&mut self) -> Result<Result<(BatchHeader, Bytes), Damage>, DiskError> {
+        let start = self.bytes(HEADER_BYTES).await?;
+        let header = match BatchHeader::parse(&start) {
+            Ok(header) => header,
+            Err(BatchError::Magic { magic: 0 | 1, .. }) => return Ok(Err(Damage::OldFormat)),
+            Err(_) => return Ok(Err(Damage::Header)),
+        };
+        let size = header.size_bytes();
+        if self.file_bytes - self.position < size as u64 {
+            return Ok(Err(Damage::Header));
+        }
+        let bytes = self.bytes(size).await?;
+        if bytes.len() < size {
+            return Ok(Err(Damage::Header));
+        }
+        let batch = bytes.slice(..size);
+        if !verify_crc(&batch) {
+            return Ok(Err(Damage::Checksum));
+        }
+        Ok(Ok((header, batch)))
+    }
+
+    /// Whether the length at the position lies within the file and holds at least an old message's header.
+    async fn length_fits(&mut self) -> Result<bool, DiskError> {
+        let start = self.bytes(LOG_OVERHEAD_BYTES).await?;
+        let length = start
+            .get(8..LOG_OVERHEAD_BYTES)
+            .map_or(0, |mut b| b.get_i32());
+        let left = self.file_bytes - self.position;
+        Ok(u64::try_from(length).is_ok_and(|length| 14 <= length && length + 12 <= left))
+    }
+
+    /// Whether a good batch follows the bad one at the position.
+    async fn good_follows(&mut self) -> Result<bool, DiskError> {
+        let start = self.bytes(HEADER_BYTES).await?;
+        let Ok(header) = BatchHeader::parse(&start) else {
+            return Ok(false);
+        };
+        self.position += header.size_bytes() as u64;
+        if self.file_bytes <= self.position {
+            return Ok(false);
+        }
+        Ok(self.next().await?.is_ok())
+    }
+}
+
+/// Scans `segment` from its first byte, rebuilding both indexes; `visit` sees every good batch.
+///
+/// The segment's size is then that of the good batches; the file itself is not cut. `expected` is the least offset
+/// that may come.
+pub(super) async fn scan<D: Disk>(
+    segment: &Segment<D>,
+    directory: &Path,
+    expected: Offset,
+    interval: u32,
+    mut visit: impl FnMut(&BatchHeader, &Bytes),
+) -> Result<Scanned, DiskError> {
+    let file = segment.file().await?;
+    let file_bytes = file.size_bytes().await?;
+    segment.restart();
+    segment.reset_indexes().await?;
+    let mut reader = Reader {
+        file,
+        file_bytes,
+        position: 0,
+        block: Bytes::new(),
+        block_start: 0,
+    };
+    let mut next_offset = expected.max(segment.base);
+    let mut damage = None;
+    while reader.position < file_bytes {
+        let verdict = reader.next().await?.and_then(|(header, batch)| {
+            let ordered = next_offset <= header.base_offset && header.last_offset_delta >= 0;
+            let fits = ordered && segment.relative(header.last_offset()).is_some();
+            fits.then_some((header, batch)).ok_or(Damage::Offsets)
+        });
+        match verdict {
+            Ok((header, batch)) => {
+                let facts = BatchFacts {
+                    base_offset: header.base_offset,
+                    last_offset: header.last_offset(),
+                    max_timestamp: header.max_timestamp,
+                    leader_epoch: header.leader_epoch,
+                };
+                if segment.note(&facts, batch.len(), interval) {
+                    segment.write_out_indexes().await?;
+                }
+                visit(&header, &batch);
+                reader.position += batch.len() as u64;
+                next_offset = header.next_offset();
+            }
+            Err(found) => {
+                damage = Some(found);
+                break;
+            }
+        }
+    }
+    segment.write_out_indexes().await?;
+    let good_bytes = segment.size_bytes();
+    assert!(good_bytes <= file_bytes);
+    let damage = match damage {
+        Some(damage) => Some(Damaged {
+            path: file_path(directory, segment.base, FileKind::Log),
+            plausible: reader.length_fits().await?,
+            inside: reader.good_follows().await?,
+            damage,
+        }),
+        None => None,
+    };
+    Ok(Scanned {
+        next_offset,
+        good_bytes,
+        file_bytes,
+        damage,
+    })
+}
+
+/// The last offset of the good batches of a file that is no segment yet.
+pub(super) async fn last_offset_of<D: Disk>(
+    home: &Home<D>,
+    path: &Path,
+) -> Result<Option<Offset>, DiskError> {
+    let file = Rc::new(home.disk.open(path, OpenMode::Read).await?);
+    let mut reader = Reader {
+        file_bytes: file.size_bytes().await?,
+        file,
+        position: 0,
+        block: Bytes::new(),
+        block_start: 0,
+    };
+    let mut last = None;
+    while reader.position < reader.file_bytes {
+        let Ok((header, batch)) = reader.next().await? else {
+            break;
+        };
+        reader.position += batch.len() as u64;
+        last = Some(header.last_offset());
+    }
+    Ok(last)
+}
