@@ -10,6 +10,7 @@
 pub mod answer;
 pub mod batch;
 pub mod broker;
+pub mod librdkafka;
 pub mod peer;
 pub mod raw;
 pub mod request;

@@ -132,7 +132,7 @@ fn java() -> Option<Command> {
     let script = own_file("clients/kafka");
     let fetched = runs("java", &["-version"])
         && Command::new(&script)
-            .arg("classpath")
+            .arg("fetch")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -51,7 +51,7 @@ pub fn create_with(
     // Apache Kafka answers before the leaders have heard of it: an empty list of records finds out without a trace.
     let deadline = Instant::now() + Duration::from_secs(10);
     for partition in 0..partitions {
-        while first_error(broker, &topic, partition, Vec::new()) == 3 {
+        while matches!(first_error(broker, &topic, partition, Vec::new()), 3 | 6) {
             assert!(Instant::now() < deadline, "{} has no leader", topic.name);
             std::thread::sleep(Duration::from_millis(10));
         }

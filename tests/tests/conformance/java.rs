@@ -1,0 +1,131 @@
+//! Apache Kafka's own console tools.
+
+use std::process::Command;
+use std::time::Duration;
+
+use pelton_tests::broker::{Broker, unique};
+use pelton_tests::peer::{Peer, run, run_ok};
+use pelton_tests::topic;
+
+const WAIT: Duration = Duration::from_secs(60);
+
+fn tool(broker: &Broker, name: &str, arguments: &[&str]) -> Option<Command> {
+    let mut command = Peer::Java.command()?;
+    command.args([name, "--bootstrap-server", &broker.bootstrap()]).args(arguments);
+    Some(command)
+}
+
+/// Lines with keys go in with each codec (the producer is idempotent by default) and come out by partition and offset.
+#[test]
+fn console_producer_and_consumer() {
+    let broker = Broker::start();
+    let topic = topic::create(&broker, "console");
+    let name = topic.name.as_str();
+    let mut expected = Vec::new();
+    for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
+        let lines: Vec<String> = (0..100).map(|n| format!("{codec}-{n}\tvalue {n}")).collect();
+        let arguments =
+            ["--topic", name, "--reader-property", "parse.key=true", "--compression-codec", codec];
+        let Some(produce) = tool(&broker, "console-producer", &arguments) else { return };
+        run_ok(produce, (lines.join("\n") + "\n").as_bytes(), WAIT);
+        expected.extend(lines);
+    }
+    let consume = |offset: &str, count: usize| -> Vec<String> {
+        let count = count.to_string();
+        let arguments = [
+            "--topic",
+            name,
+            "--partition",
+            "0",
+            "--offset",
+            offset,
+            "--max-messages",
+            &count,
+            "--timeout-ms",
+            "20000",
+            "--formatter-property",
+            "print.key=true",
+        ];
+        let consume = tool(&broker, "console-consumer", &arguments).expect("it was there");
+        run_ok(consume, b"", WAIT).lines().map(str::to_owned).collect()
+    };
+    assert_eq!(consume("earliest", 500), expected);
+    assert_eq!(consume("250", 3), expected[250..253]);
+}
+
+/// acks=0 and acks=1 without idempotence.
+#[test]
+fn plain_producers() {
+    let broker = Broker::start();
+    for acks in ["0", "1"] {
+        let topic = topic::create(&broker, "acks");
+        let name = topic.name.as_str();
+        let property = format!("acks={acks}");
+        let arguments = [
+            "--topic",
+            name,
+            "--command-property",
+            &property,
+            "--command-property",
+            "enable.idempotence=false",
+        ];
+        let Some(produce) = tool(&broker, "console-producer", &arguments) else { return };
+        run_ok(produce, b"one\ntwo\n", WAIT);
+        let arguments = [
+            "--topic",
+            name,
+            "--partition",
+            "0",
+            "--offset",
+            "earliest",
+            "--max-messages",
+            "2",
+            "--timeout-ms",
+            "20000",
+        ];
+        let consume = tool(&broker, "console-consumer", &arguments).expect("it was there");
+        assert_eq!(run_ok(consume, b"", WAIT), "one\ntwo\n", "acks {acks}");
+    }
+}
+
+/// `kafka-topics` creates, lists, grows and deletes; `kafka-get-offsets` finds each end.
+#[test]
+fn topics_and_offsets() {
+    let broker = Broker::start();
+    let name = unique("tool");
+    let topics = |arguments: &[&str]| tool(&broker, "topics", arguments);
+    let create = ["--create", "--topic", &name, "--partitions", "3", "--replication-factor", "1"];
+    let Some(command) = topics(&create) else { return };
+    run_ok(command, b"", WAIT);
+    let ok = |arguments: &[&str]| run_ok(topics(arguments).expect("it was there"), b"", WAIT);
+
+    let again = run(topics(&create).expect("it was there"), b"", WAIT);
+    assert!(!again.status.success());
+    let text = String::from_utf8_lossy(&again.stdout).into_owned()
+        + &String::from_utf8_lossy(&again.stderr);
+    assert!(text.contains("already exists"), "{text}");
+
+    ok(&["--alter", "--topic", &name, "--partitions", "4"]);
+    assert!(ok(&["--list"]).lines().any(|line| line == name));
+    let offsets = |time: &str| {
+        let arguments = ["--topic", &name, "--time", time];
+        run_ok(tool(&broker, "get-offsets", &arguments).expect("it was there"), b"", WAIT)
+    };
+    let expected: String = (0..4).map(|partition| format!("{name}:{partition}:0\n")).collect();
+    assert_eq!(offsets("latest"), expected);
+    assert_eq!(offsets("earliest"), expected);
+    ok(&["--delete", "--topic", &name]);
+    assert!(!ok(&["--list"]).lines().any(|line| line == name));
+}
+
+/// What ApiVersions says is what Kafka's own client can use: no API is listed that the client does not know.
+#[test]
+fn api_versions() {
+    let broker = Broker::start();
+    let Some(command) = tool(&broker, "api-versions", &[]) else { return };
+    let text = run_ok(command, b"", WAIT);
+    for api in ["Produce(0)", "Fetch(1)", "Metadata(3)", "CreateTopics(19)", "InitProducerId(22)"] {
+        assert!(text.contains(api), "{api} is missing\n{text}");
+    }
+    assert!(!text.contains("UNKNOWN"), "{text}");
+}
