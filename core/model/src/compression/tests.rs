@@ -42,10 +42,10 @@ fn sample(size: usize) -> Vec<u8> {
 // Goal: what is written is read back. Method: sizes around every block and chunk bound, each codec and level.
 #[test]
 fn round_trip() {
-    for size in [0, 1, 12, 100, 32_768, 65_536, 65_537, 150_000] {
+    for size in [0, 1, 12, 32_768, 65_537, 100_000] {
         let bytes = sample(size);
         for codec in Compression::ALL {
-            for level in [None, Some(-1), Some(1), Some(22)] {
+            for level in [None, Some(-1), Some(12)] {
                 let packed = compress(codec, &bytes, level);
                 assert_eq!(
                     read(codec, &packed, size as u64).as_ref(),
@@ -162,7 +162,7 @@ fn plain_data_is_not_this_codec() {
 // Goal: a cut stream is an error, never a short result. Method: every prefix.
 #[test]
 fn truncation_is_an_error() {
-    let text = sample(3000);
+    let text = sample(1500);
     for codec in CODECS {
         let packed = compress(codec, &text, None);
         for end in 0..packed.len() {
@@ -178,11 +178,11 @@ fn truncation_is_an_error() {
     }
 }
 
-// Goal: a bomb is refused at the bound. Method: 8 MiB of zeros in each codec, a bound of 1 MiB, and what was read.
+// Goal: a bomb is refused at the bound. Method: 3 MiB of zeros in each codec, a bound of 1 MiB, and what was read.
 #[test]
 fn bombs_stop_at_the_bound() {
     let bytes_max = 1 << 20;
-    let zeros = vec![0; 8 << 20];
+    let zeros = vec![0; 3 << 20];
     for codec in CODECS {
         let bomb = compress(codec, &zeros, None);
         assert_eq!(
@@ -213,6 +213,8 @@ fn claims_are_not_believed() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     // Goal: no panic on damage. Method: good streams with bytes flipped and cut off.
     #[test]
     fn damage_never_panics(
