@@ -29,8 +29,8 @@ use crate::glommio::executor::{Executor, ExecutorOptions};
 use crate::glommio::{GlommioMesh, GlommioNet, MeshSeed, mesh};
 use crate::net::Mesh;
 
-/// Entries of a submission ring; a fuller queue only means one more system call.
-const RING_DEPTH: usize = 128;
+/// Entries of a submission ring: more than the completions of any ordinary turn (`glommio/executor.rs`).
+const RING_DEPTH: usize = 1024;
 /// Messages a mesh queue holds: both directions' credits, and as much again for what needs none (images, control).
 const MESH_CAPACITY: usize = 4 * limits::MESH_CREDITS;
 
@@ -273,7 +273,11 @@ where
         core: None,
         source,
     })?;
-    Ok(executor.run(main))
+    executor.run(main).map_err(|source| BootError::Start {
+        shard: ShardId(0),
+        core: None,
+        source,
+    })
 }
 
 /// Everything a shard's thread is started with.
@@ -417,8 +421,13 @@ fn shard_thread<M, E, F, R>(
     if let (Ok(executor), Ok(()), Ok(())) = (made, told, opened.recv()) {
         let run = catch_unwind(AssertUnwindSafe(|| run_shard(&executor, plan)));
         let result = match run {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(source)) => Err(BootError::Shard { shard, source }),
+            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(Ok(Err(source))) => Err(BootError::Shard { shard, source }),
+            Ok(Err(source)) => Err(BootError::Start {
+                shard,
+                core,
+                source,
+            }),
             Err(_) => Err(BootError::Panicked(shard)),
         };
         results.send(result).unwrap_or(());
@@ -427,7 +436,7 @@ fn shard_thread<M, E, F, R>(
     end.send();
 }
 
-fn run_shard<M, E, F, R>(executor: &Executor, plan: ShardPlan<M, F>) -> Result<(), E>
+fn run_shard<M, E, F, R>(executor: &Executor, plan: ShardPlan<M, F>) -> io::Result<Result<(), E>>
 where
     M: Send + 'static,
     F: Fn(ShardContext<M>) -> R,
@@ -443,7 +452,7 @@ where
     } = plan;
     executor.run(|net| async move {
         let shard = seed.shard();
-        let mesh = seed.into_mesh();
+        let mesh = seed.into_mesh(&net);
         let context = ShardContext {
             net,
             mesh: mesh.clone(),

@@ -1,11 +1,22 @@
 //! Making executors and running one future on them.
 //!
-//! 1. An executor never ends while its helper threads still work: the runtime's helpers panic when their answer has
-//!    no reader, and a panic aborts the process.
-//! 2. Few helpers and little registered memory: the runtime's defaults cost 10 MiB per shard.
+//! The runtime has a latency ring besides its main ring. An entry that arrives in it between the reactor's turn and the
+//! first look at the ready tasks makes glommio-ng 0.12 skip them *and sleep*, until some event happens (mended by its
+//! authors after that release). Preemption timers, the runtime's own timers and its wake-ups from other threads arrive
+//! there. So:
+//! 1. The preemption timer never fires; what might run for long goes through the main ring instead (`Runtime::pass`).
+//! 2. Timers are a timerfd, wake-ups an eventfd, blocking work a thread of ours: all on the main ring.
+//! 3. What is left (file operations on the runtime's own helper, more completions in one turn than the ring has
+//!    entries) costs at most one heartbeat of the timers.
+//!
+//! And besides:
+//! 4. An executor never ends while its helper threads still work: the runtime's helper panics when its answer has no
+//!    reader, and a panic aborts the process.
+//! 5. Few helpers and little registered memory: the runtime's defaults cost 10 MiB per shard.
 
 use std::future::Future;
 use std::io;
+use std::rc::Rc;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
@@ -15,10 +26,10 @@ use super::runtime::GlommioNet;
 
 /// What the runtime registers with the kernel for direct I/O, which we do not use: its least.
 const IO_MEMORY_BYTES: usize = 64 * 1024;
-/// Helper threads for work that would block: one for files, one for whatever hogs.
-const HELPERS: usize = 2;
-/// The longest a busy queue runs before sockets and timers are looked at.
-const PREEMPT: Duration = Duration::from_millis(2);
+/// The runtime's own helper threads, for file operations that the ring does not have.
+const HELPERS: usize = 1;
+/// Longer than any turn: the preemption timer never fires.
+const PREEMPT: Duration = Duration::from_hours(24);
 
 /// How one executor is set up.
 #[derive(Clone, Copy, Debug)]
@@ -49,16 +60,25 @@ impl Executor {
     }
 
     /// Runs `main` to its end, then waits for work that helpers still have in hand.
-    pub(crate) fn run<T, F: Future<Output = T>>(&self, main: impl FnOnce(GlommioNet) -> F) -> T {
+    ///
+    /// # Errors
+    /// When there are no descriptors for what a shard needs besides its rings; `main` has not run then.
+    pub(crate) fn run<T, F: Future<Output = T>>(
+        &self,
+        main: impl FnOnce(GlommioNet) -> F,
+    ) -> io::Result<T> {
         self.0.run(async {
-            let output = main(GlommioNet::new()).await;
+            let net = GlommioNet::new()?;
+            let runtime = Rc::clone(net.runtime());
+            let output = main(net).await;
             settle_helpers().await;
-            output
+            runtime.helper().join();
+            Ok(output)
         })
     }
 }
 
-/// Returns when the helpers have answered everything given to them so far.
+/// Returns when the runtime's helpers have answered everything given to them so far.
 ///
 /// Requests are taken in order, so when every helper has met the others at the barrier, all earlier ones are answered.
 async fn settle_helpers() {

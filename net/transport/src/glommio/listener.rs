@@ -44,7 +44,8 @@ impl Listener for GlommioListener {
     async fn accept(&self) -> io::Result<GlommioConnection> {
         if self.run.get() >= ACCEPT_RUN_MAX {
             self.run.set(0);
-            glommio::executor().yield_task_queue_now().await;
+            // Through the ring: the reactor looks at everything else on the way.
+            self.socket.readable().await?;
         }
         self.run.set(self.run.get() + 1);
         loop {
@@ -66,5 +67,45 @@ impl Listener for GlommioListener {
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.local)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::sockopt;
+
+    use super::*;
+    use crate::boot::block_on;
+    use crate::net::Connection;
+
+    // Goal: accepted sockets have the options that only their listener was given. Method: ask the kernel.
+    #[test]
+    fn options_are_inherited() {
+        block_on(|_| async {
+            let options = SocketOptions {
+                send_buffer_bytes: Some(100 * 1024),
+                receive_buffer_bytes: Some(50 * 1024),
+            };
+            let listener = GlommioListener::bind("[::1]:0".parse().unwrap(), options).unwrap();
+            let client = GlommioConnection::connect(listener.local).await.unwrap();
+            let server = listener.accept().await.unwrap();
+            assert_eq!(server.peer_addr(), client.local_addr());
+            let socket = server.socket();
+            assert!(sockopt::tcp_nodelay(socket).unwrap());
+            assert!(sockopt::socket_keepalive(socket).unwrap());
+            // The kernel doubles what it is asked, for its own bookkeeping.
+            assert_eq!(
+                sockopt::socket_send_buffer_size(socket).unwrap(),
+                200 * 1024
+            );
+            assert_eq!(
+                sockopt::socket_recv_buffer_size(socket).unwrap(),
+                100 * 1024
+            );
+            let socket = client.socket();
+            assert!(sockopt::tcp_nodelay(socket).unwrap());
+            assert!(sockopt::socket_keepalive(socket).unwrap());
+        })
+        .unwrap();
     }
 }

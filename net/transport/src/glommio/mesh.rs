@@ -3,26 +3,31 @@
 //! 1. Messages of one pair arrive in the order sent.
 //! 2. No lost wake-up: a sender publishes, then looks whether the receiver waits; a receiver says that it waits, then
 //!    looks once more. Both sides are sequentially consistent, so one of them sees the other.
-//! 3. Only the first message to a waiting receiver pays for the wake-up, and the runtime writes its eventfd only when
-//!    the receiver's thread sleeps.
+//! 3. Only the first message to a waiting receiver rings its shard's bell.
 //! 4. The receiver takes what a queue holds in one go, so a lock is held for a push or a swap, never for work.
-//! 5. Memory follows use: an idle pair costs one empty queue, not its capacity.
+//! 5. A receiver that always finds messages still lets the reactor look at everything else.
+//! 6. Memory follows use: an idle pair costs one empty queue, not its capacity.
 //!
 //! Not here: credits (`limits::MESH_CREDITS`) and who answers whom; the broker keeps count so that a queue cannot be
-//! full. Waking crosses threads through the standard `Waker`, which this runtime makes safe to send.
+//! full.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use pelton_model::ShardId;
 
+use super::bell::BellWaker;
+use super::runtime::{GlommioNet, Runtime};
 use crate::net::{Mesh, MeshRefused};
+
+/// Messages received without a pause before the rest of the shard gets its turn.
+const RECV_RUN_MAX: u32 = 256;
 
 /// One pair's queue, on cache lines of its own: two senders never share one.
 #[repr(align(128))]
@@ -38,7 +43,7 @@ struct Inbox<M> {
     /// The receiver waits and wants to be woken.
     waiting: AtomicBool,
     closed: AtomicBool,
-    waker: Mutex<Option<Waker>>,
+    waker: Mutex<Option<Arc<BellWaker>>>,
     /// By sender; the entry of the receiver itself carries what it sends to itself.
     queues: Box<[Queue<M>]>,
 }
@@ -54,6 +59,8 @@ struct End<M> {
     capacity: usize,
     inboxes: Arc<[Inbox<M>]>,
     taken: RefCell<Taken<M>>,
+    run: Cell<u32>,
+    runtime: Rc<Runtime>,
 }
 
 /// One shard's end of the mesh; clones are the same end.
@@ -89,7 +96,8 @@ impl<M> MeshSeed<M> {
         self.shard
     }
 
-    pub(crate) fn into_mesh(self) -> GlommioMesh<M> {
+    /// Makes the end of the shard that `net` belongs to.
+    pub(crate) fn into_mesh(self, net: &GlommioNet) -> GlommioMesh<M> {
         GlommioMesh(Rc::new(End {
             shard: self.shard,
             capacity: self.capacity,
@@ -98,6 +106,8 @@ impl<M> MeshSeed<M> {
                 from: 0,
                 messages: VecDeque::new(),
             }),
+            run: Cell::new(0),
+            runtime: Rc::clone(net.runtime()),
         }))
     }
 }
@@ -139,17 +149,17 @@ impl<M> Inbox<M> {
         if !self.waiting.load(Ordering::Relaxed) || !self.waiting.swap(false, Ordering::AcqRel) {
             return;
         }
-        let waker = lock(&self.waker).take();
+        let waker = lock(&self.waker).clone();
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
-    fn wait(&self, context: &Context<'_>) {
+    fn wait(&self, context: &Context<'_>, runtime: &Runtime) {
         let mut waker = lock(&self.waker);
         match waker.as_ref() {
             Some(known) if known.will_wake(context.waker()) => {}
-            Some(_) | None => *waker = Some(context.waker().clone()),
+            Some(_) | None => *waker = Some(BellWaker::new(runtime.bell(), context.waker())),
         }
         drop(waker);
         self.waiting.store(true, Ordering::Relaxed);
@@ -188,9 +198,11 @@ impl<M> End<M> {
             return Poll::Ready(None);
         }
         if let Some(message) = self.next() {
+            self.run.set(self.run.get() + 1);
             return Poll::Ready(Some(message));
         }
-        inbox.wait(context);
+        self.run.set(0);
+        inbox.wait(context, &self.runtime);
         let message = self.next();
         if message.is_none() {
             return Poll::Pending;
@@ -221,6 +233,10 @@ impl<M: Send + 'static> Mesh<M> for GlommioMesh<M> {
     }
 
     async fn recv(&self) -> Option<(ShardId, M)> {
+        if self.0.run.get() >= RECV_RUN_MAX {
+            self.0.run.set(0);
+            self.0.runtime.pass().await;
+        }
         poll_fn(|context| self.0.poll_recv(context)).await
     }
 

@@ -1,47 +1,109 @@
 //! [`Net`] on a glommio executor: time, tasks, entropy and the making of sockets.
 //!
 //! 1. A `GlommioNet` works only on the executor it was made on (it is `!Send`).
-//! 2. A timer never ends before its deadline.
+//! 2. What wakes a shard goes through its main ring: sockets, the bell, the timerfd. `executor.rs` says why.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
-use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
+use std::sync::Arc;
 
-use glommio::timer::Timer;
 use glommio::{Latency, Shares, TaskQueueHandle};
 use pelton_model::{Monotonic, Timestamp};
 use rustix::rand::GetRandomFlags;
-use rustix::time::{ClockId, Timespec};
+use rustix::time::ClockId;
 
+use super::bell::{Bell, BellListener};
 use super::connection::GlommioConnection;
+use super::helper::Helper;
 use super::listener::GlommioListener;
+use super::timers::{self, Timers};
 use crate::net::{Net, SocketOptions, TaskClass};
 
 /// The weight of maintenance against the default queue's 1000.
 const BACKGROUND_SHARES: usize = 100;
+/// Tasks that are always ready keep the reactor waiting no longer than about this.
+const PASS_NS_MAX: u64 = 200_000;
+
+/// What the parts of this adapter share on one shard.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    background: TaskQueueHandle,
+    timers: Rc<Timers>,
+    bell: BellListener,
+    helper: Helper,
+    last_pass: Cell<Monotonic>,
+}
+
+impl Runtime {
+    pub(crate) fn bell(&self) -> &Arc<Bell> {
+        self.bell.bell()
+    }
+
+    pub(crate) fn helper(&self) -> &Helper {
+        &self.helper
+    }
+
+    /// Lets the reactor look at all sockets and timers.
+    pub(crate) async fn pass(&self) {
+        self.bell
+            .pass()
+            .await
+            .expect("an eventfd can be polled as long as the executor runs");
+        self.last_pass.set(timers::now());
+    }
+}
 
 /// [`Net`] of the shard it was made on.
 #[derive(Clone, Debug)]
-pub struct GlommioNet {
-    background: TaskQueueHandle,
-    not_send: PhantomData<Rc<()>>,
-}
+pub struct GlommioNet(Rc<Runtime>);
 
 impl GlommioNet {
-    /// Made once per executor, on it.
-    pub(crate) fn new() -> Self {
+    /// Made once per executor, on it. Fails when no descriptor is left.
+    pub(crate) fn new() -> io::Result<Self> {
         let background = glommio::executor().create_task_queue(
             Shares::Static(BACKGROUND_SHARES),
             Latency::NotImportant,
             "background",
         );
-        Self {
+        let runtime = Rc::new(Runtime {
             background,
-            not_send: PhantomData,
-        }
+            timers: Timers::new()?,
+            bell: BellListener::new()?,
+            helper: Helper::default(),
+            last_pass: Cell::new(timers::now()),
+        });
+        let net = Self(Rc::clone(&runtime));
+        net.spawn(TaskClass::Request, drive_timers(Rc::clone(&runtime)));
+        net.spawn(TaskClass::Request, drive_bell(runtime));
+        Ok(net)
+    }
+
+    pub(crate) fn runtime(&self) -> &Rc<Runtime> {
+        &self.0
+    }
+}
+
+async fn drive_timers(runtime: Rc<Runtime>) {
+    loop {
+        runtime
+            .timers
+            .turn()
+            .await
+            .expect("a timerfd can be polled as long as the executor runs");
+        runtime.last_pass.set(timers::now());
+    }
+}
+
+async fn drive_bell(runtime: Rc<Runtime>) {
+    loop {
+        runtime
+            .bell
+            .answer()
+            .await
+            .expect("an eventfd can be polled as long as the executor runs");
     }
 }
 
@@ -50,36 +112,31 @@ impl Net for GlommioNet {
     type Connection = GlommioConnection;
 
     fn now(&self) -> Monotonic {
-        let time = rustix::time::clock_gettime(ClockId::Monotonic);
-        let seconds = u64::try_from(time.tv_sec).expect("CLOCK_MONOTONIC is not negative");
-        Monotonic(seconds * 1_000_000_000 + nanoseconds(&time))
+        timers::now()
     }
 
     fn wall_clock(&self) -> Timestamp {
         let time = rustix::time::clock_gettime(ClockId::Realtime);
-        let ms = i64::try_from(nanoseconds(&time) / 1_000_000).expect("below 1000");
-        Timestamp(time.tv_sec * 1_000 + ms)
+        Timestamp(time.tv_sec * 1_000 + time.tv_nsec / 1_000_000)
     }
 
     async fn sleep_until(&self, deadline: Monotonic) {
-        loop {
-            let left = deadline.since(self.now());
-            if left == 0 {
-                return;
-            }
-            Timer::new(Duration::from_nanos(left)).await;
-        }
+        self.0.timers.sleep_until(deadline).await;
     }
 
     async fn yield_now(&self) {
-        // Within the queue: the executor polls I/O when the queue is empty or its preemption timer fires.
-        glommio::executor().yield_now().await;
+        // A plain yield stays within the ready tasks; the runtime looks at I/O when none is left.
+        if timers::now().since(self.0.last_pass.get()) < PASS_NS_MAX {
+            futures_lite::future::yield_now().await;
+        } else {
+            self.0.pass().await;
+        }
     }
 
     fn spawn(&self, class: TaskClass, task: impl Future<Output = ()> + 'static) {
         let queue = match class {
             TaskClass::Request => TaskQueueHandle::default(),
-            TaskClass::Background => self.background,
+            TaskClass::Background => self.0.background,
         };
         glommio::spawn_local_into(task, queue)
             .expect("both queues live as long as the executor")
@@ -90,7 +147,7 @@ impl Net for GlommioNet {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> T {
-        glommio::executor().spawn_blocking(work).await
+        self.0.helper.run(self.0.bell(), work).await
     }
 
     fn listen(&self, address: SocketAddr, options: SocketOptions) -> io::Result<GlommioListener> {
@@ -113,8 +170,4 @@ impl Net for GlommioNet {
             }
         }
     }
-}
-
-fn nanoseconds(time: &Timespec) -> u64 {
-    u64::try_from(time.tv_nsec).expect("the kernel normalises to 0..10^9")
 }
