@@ -8,7 +8,7 @@ use crate::answer;
 use crate::batch::Batch;
 use crate::broker::{Broker, unique};
 use crate::raw::Reply;
-use crate::request::{NewTopic, Produce, create_topics};
+use crate::request::{ListOffsets, NewTopic, Produce, create_topics};
 
 /// A topic that exists and whose partitions have leaders.
 #[derive(Clone, Debug)]
@@ -48,10 +48,12 @@ pub fn create_with(
     let created = &response.topics[0];
     assert_eq!(created.error_code, 0, "{name}: {:?}", created.error_message);
     let topic = TestTopic { name, id: *created.topic_id.as_bytes() };
-    // Apache Kafka answers before the leaders have heard of it: an empty list of records finds out without a trace.
+    // Apache Kafka answers before the leaders have heard of it.
     let deadline = Instant::now() + Duration::from_secs(10);
     for partition in 0..partitions {
-        while matches!(first_error(broker, &topic, partition, Vec::new()), 3 | 6) {
+        let latest =
+            ListOffsets { partitions: vec![partition], ..ListOffsets::at(&topic.name, 5, -1) };
+        while !is_led(broker, &latest) {
             assert!(Instant::now() < deadline, "{} has no leader", topic.name);
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -66,6 +68,13 @@ pub fn create_with(
 pub fn seed(broker: &Broker, topic: &TestTopic, partition: i32, count: i32) {
     let code = first_error(broker, topic, partition, Batch::of(count).build());
     assert_eq!(code, 0, "cannot seed {}", topic.name);
+}
+
+fn is_led(broker: &Broker, latest: &ListOffsets) -> bool {
+    match broker.connect().ask(&latest.frame()) {
+        Reply::Frame(frame) => answer::summary(ApiKey::ListOffsets, 5, &frame).starts_with("ok"),
+        Reply::Closed | Reply::Silence => panic!("ListOffsets is not answered"),
+    }
 }
 
 fn first_error(broker: &Broker, topic: &TestTopic, partition: i32, records: Vec<u8>) -> i16 {

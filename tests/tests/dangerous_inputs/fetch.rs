@@ -118,6 +118,9 @@ fn list_offsets() {
     let unsupported = "UnsupportedVersion; time -1; offset -1; epoch -1";
     for (version, timestamp, expected) in [
         (1, -1, "ok; time -1; offset 5; epoch -1"),
+        (2, -1, "ok; time -1; offset 5; epoch -1"),
+        (3, -1, "ok; time -1; offset 5; epoch -1"),
+        (4, -1, "ok; time -1; offset 5; epoch 0"),
         (5, -1, "ok; time -1; offset 5; epoch 0"),
         (5, -2, "ok; time -1; offset 0; epoch 0"),
         (6, -3, unsupported),
