@@ -1,12 +1,19 @@
-//! The door to the broker: the one place that knows how it is started.
-//!
-//! The broker is not part of this crate's dependencies yet; until it is, a start says so and fails.
+//! The door to the broker: the one place that picks the runtime it runs on.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use pelton_broker::boot::{self as broker, Start};
+use pelton_broker::env::Env;
+use pelton_broker::shard::message::Message;
 use pelton_model::config::broker::BrokerConfig;
+use pelton_storage::disk::glommio::GlommioDisk;
+use pelton_transport::boot::{BootOptions, ShardContext, run_shards};
+use pelton_transport::glommio::{GlommioMesh, GlommioNet};
+use pelton_transport::{boot, checks, probe_bind};
 
 /// Told the bound addresses, in the order of the listeners, when clients can connect.
 pub(super) type OnListening = Box<dyn FnOnce(&[SocketAddr]) + Send>;
@@ -23,25 +30,86 @@ pub(super) struct ServeOptions {
     pub(super) on_listening: OnListening,
 }
 
+/// The broker on glommio.
+#[derive(Debug)]
+enum Glommio {}
+
+impl Env for Glommio {
+    type Disk = GlommioDisk;
+    type Net = GlommioNet;
+    type Mesh = GlommioMesh<Message>;
+}
+
 /// Why the broker ended.
 #[derive(Debug)]
-pub(super) struct BootError;
+pub(super) enum BootError {
+    /// A port is taken, or a listener's host is unknown.
+    Listen(broker::BootError),
+    /// A shard could not start, or ended with an error.
+    Shards(boot::BootError<broker::BootError>),
+}
 
 impl fmt::Display for BootError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("this build of pelton has no broker in it")
+        match self {
+            Self::Listen(error) => error.fmt(f),
+            Self::Shards(error) => error.fmt(f),
+        }
     }
 }
 
 /// Runs the broker until it is asked to stop.
 pub(super) fn run(config: BrokerConfig, options: ServeOptions) -> Result<(), BootError> {
-    drop(config);
-    let ServeOptions {
-        cores,
-        pinned,
-        spin,
-        on_listening,
-    } = options;
-    drop((cores, pinned, spin, on_listening));
-    Err(BootError)
+    for address in broker::addresses(&config).map_err(BootError::Listen)? {
+        probe_bind(address)
+            .map_err(|source| BootError::Listen(broker::BootError::Listen { address, source }))?;
+    }
+    let config = Arc::new(config);
+    let on_listening = Mutex::new(Some(options.on_listening));
+    let memory_bytes = memory_bytes();
+    let connections_max = connections_max();
+    let boot_options = BootOptions {
+        cores: options.cores,
+        pinned: options.pinned,
+        spin: options.spin,
+        signals: true,
+        ..BootOptions::default()
+    };
+    let on_listening = Arc::new(on_listening);
+    let shard = move |context: ShardContext<Message>| {
+        let config = Arc::clone(&config);
+        let on_listening = Arc::clone(&on_listening);
+        async move {
+            let stop = context.stop();
+            let start = Start::<Glommio> {
+                config,
+                net: context.net.clone(),
+                disk: GlommioDisk,
+                mesh: context.mesh.clone(),
+                memory_bytes,
+                connections_max,
+            };
+            let tell = RefCell::new(on_listening);
+            broker::run(start, stop, |serving| {
+                let told = tell.borrow().lock().ok().and_then(|mut told| told.take());
+                if let Some(told) = told {
+                    told(&serving.addresses);
+                }
+            })
+            .await
+        }
+    };
+    run_shards(&boot_options, shard).map_err(BootError::Shards)
+}
+
+/// The machine's memory, in bytes.
+fn memory_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit))
+}
+
+/// Half of the descriptors that this process may have; the rest is for files.
+fn connections_max() -> usize {
+    let soft = checks::open_files().soft.unwrap_or(u64::MAX);
+    usize::try_from(soft / 2).unwrap_or(usize::MAX)
 }

@@ -1,0 +1,397 @@
+//! From configuration to serving shards, and back in an orderly way.
+//!
+//! Start, led by the controller's shard: take the log directory (lock, identity, checkpoints) → replay the metadata log → register this
+//! run → publish the first image, on which every shard opens its partitions → listen on every shard → write checkpoints from time to time.
+//!
+//! Stop, on every shard: listeners → waiting fetches answer → connections end → queued appends are written; then the controller's
+//! shard has every log synced and closed, writes the checkpoints, and, if all of it went well, the clean marker.
+//!
+//! Invariants:
+//! 1. Nothing is accepted before every shard has its partitions.
+//! 2. A stop ends in bounded time, whatever the clients do ([`limits::STOP_STEP_MS_MAX`] for each step).
+//! 3. The clean marker is written last, and only if every log was closed without an error.
+
+mod error;
+mod opening;
+mod stop;
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use pelton_machine::budget::MemoryBudget;
+use pelton_machine::controller::{BrokerStart, supported_features};
+use pelton_model::config::broker::BrokerConfig;
+use pelton_model::config::listener::Listener;
+use pelton_model::record_type::metadata::BrokerEndpoint;
+use pelton_model::{PartitionId, limits};
+use pelton_protocol::codec::Str;
+use pelton_storage::LogDir;
+use pelton_storage::dir::{Checkpoint, CheckpointRow, DirOptions};
+use pelton_transport::net::{Listener as _, Net, SocketOptions, TaskClass};
+
+pub use self::error::BootError;
+pub use self::opening::{Endpoint, Identity, Opening};
+use crate::connection;
+use crate::controller::{self, Controller, METADATA_TOPIC};
+use crate::env::Env;
+use crate::shard::message::{PartitionCheckpoint, Request, Response};
+use crate::shard::{CONTROLLER_SHARD, Shard};
+
+/// What one shard starts with.
+#[derive(Debug)]
+pub struct Start<E: Env> {
+    /// The broker's configuration.
+    pub config: Arc<BrokerConfig>,
+    /// The shard's time, tasks and sockets.
+    pub net: E::Net,
+    /// The shard's disk.
+    pub disk: E::Disk,
+    /// The shard's way to the others.
+    pub mesh: E::Mesh,
+    /// Bytes of the machine's memory, from which the budget for requests follows.
+    pub memory_bytes: u64,
+    /// Connections that the whole process may have.
+    pub connections_max: usize,
+}
+
+/// What the controller's shard reports when the broker serves.
+#[derive(Debug)]
+pub struct Serving {
+    /// Who we are.
+    pub identity: Arc<Identity>,
+    /// Where each listener listens, in the order of the configuration.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// Runs one shard until `stop` resolves and everything is in order on disk. `on_serving` is called once, on the controller's shard.
+///
+/// # Errors
+/// [`BootError`], from the controller's shard: the broker did not start, or its directory could not be left clean.
+pub async fn run<E: Env>(
+    start: Start<E>,
+    stop: impl Future<Output = ()>,
+    on_serving: impl FnOnce(&Serving),
+) -> Result<(), BootError> {
+    let shard_count = u64::from(pelton_transport::net::Mesh::shard_count(&start.mesh));
+    let config = Arc::clone(&start.config);
+    let budget = request_budget(
+        start.memory_bytes,
+        shard_count,
+        config.socket_request_max_bytes,
+    );
+    let connections_max =
+        start.connections_max / usize::try_from(shard_count).unwrap_or(usize::MAX);
+    let shard = Shard::<E>::new(
+        config,
+        start.net,
+        start.disk,
+        start.mesh,
+        budget,
+        connections_max,
+    );
+    spawn_tasks(&shard);
+    if shard.id != CONTROLLER_SHARD {
+        stop.await;
+        stop::follow(&shard).await;
+        return Ok(());
+    }
+    match lead(&shard).await {
+        Ok((directory, serving)) => {
+            on_serving(&serving);
+            let directory = Rc::new(directory);
+            spawn_checkpoints(&shard, Rc::clone(&directory));
+            stop.await;
+            stop::lead(&shard, &directory).await
+        }
+        Err(error) => {
+            stop::abandon(&shard);
+            Err(error)
+        }
+    }
+}
+
+/// A tenth of the memory, at most 1 GiB, divided by shards; always enough for one maximal frame (DESIGN: memory admission).
+fn request_budget(memory_bytes: u64, shard_count: u64, frame_bytes_max: u32) -> MemoryBudget {
+    let bytes = (memory_bytes / 10).min(limits::REQUEST_MEMORY_BYTES_MAX) / shard_count;
+    let frame_bytes_max = usize::try_from(frame_bytes_max).unwrap_or(usize::MAX);
+    MemoryBudget::new(
+        usize::try_from(bytes).unwrap_or(usize::MAX),
+        frame_bytes_max,
+    )
+}
+
+fn spawn_tasks<E: Env>(shard: &Rc<Shard<E>>) {
+    shard
+        .net
+        .spawn(TaskClass::Request, Rc::clone(shard).run_inbox());
+    shard
+        .net
+        .spawn(TaskClass::Request, Rc::clone(shard).run_outbox());
+    shard
+        .net
+        .spawn(TaskClass::Request, Rc::clone(shard).run_flusher());
+    shard
+        .net
+        .spawn(TaskClass::Request, Rc::clone(shard).run_maintenance());
+}
+
+/// The controller's shard brings everything up.
+async fn lead<E: Env>(shard: &Rc<Shard<E>>) -> Result<(LogDir<E::Disk>, Serving), BootError> {
+    let (mut addresses, early) = bind_early(shard)?;
+    let options = DirOptions {
+        node_id: shard.config.node_id,
+        cluster_id: shard.config.cluster_id.clone(),
+        new_cluster_id: shard.draw_id().to_string(),
+        new_directory_id: shard.draw_id(),
+    };
+    let path = &shard.config.log_dir;
+    let (directory, inventory) = LogDir::open(shard.store.disk(), path, &options)
+        .await
+        .map_err(BootError::Directory)?;
+    let endpoints = endpoints(&shard.config.advertised_listeners, &addresses);
+    let identity = Arc::new(Identity {
+        node_id: shard.config.node_id,
+        cluster_id: inventory.meta.cluster_id.clone(),
+        data_directory: path.clone(),
+        endpoints,
+    });
+    let directory_id = inventory.meta.directory_id;
+    let opening = Arc::new(Opening::new(Arc::clone(&identity), inventory));
+    let metadata_path = directory.partition_path(METADATA_TOPIC, PartitionId(0));
+    let loaded = controller::load(&shard.store, metadata_path, &opening).await?;
+    let node = BrokerStart {
+        broker_id: shard.config.node_id,
+        incarnation_id: shard.draw_id(),
+        end_points: registered(&shard.config.advertised_listeners, &identity.endpoints),
+        features: supported_features(),
+        rack: shard.config.broker_rack.clone(),
+        log_dirs: vec![directory_id],
+    };
+    let controller = Controller::start(shard, loaded, &node).await?;
+    controller.publish(shard, Some(opening)).await;
+    shard
+        .net
+        .spawn(TaskClass::Request, Rc::clone(&controller).run());
+    let _first_time = shard.controller.set(controller);
+    listen_everywhere(shard, &addresses, early).await?;
+    addresses.shrink_to_fit();
+    Ok((
+        directory,
+        Serving {
+            identity,
+            addresses,
+        },
+    ))
+}
+
+type BoundListeners<E> = Vec<Option<<<E as Env>::Net as Net>::Listener>>;
+
+/// Resolves the listeners' addresses. One with port 0 is bound now, since its port must be known before it is told to anyone.
+fn bind_early<E: Env>(shard: &Shard<E>) -> Result<(Vec<SocketAddr>, BoundListeners<E>), BootError> {
+    let mut addresses = Vec::new();
+    let mut early = Vec::new();
+    for listener in &shard.config.listeners {
+        let address = resolve(listener)?;
+        if address.port() != 0 {
+            addresses.push(address);
+            early.push(None);
+            continue;
+        }
+        let refused = |source| BootError::Listen { address, source };
+        let bound = shard
+            .net
+            .listen(address, socket_options(shard))
+            .map_err(refused)?;
+        addresses.push(bound.local_addr().map_err(refused)?);
+        early.push(Some(bound));
+    }
+    Ok((addresses, early))
+}
+
+/// Where the listeners of a configuration will listen.
+///
+/// # Errors
+/// `Resolve` for a host without an address.
+pub fn addresses(config: &BrokerConfig) -> Result<Vec<SocketAddr>, BootError> {
+    config.listeners.iter().map(resolve).collect()
+}
+
+fn resolve(listener: &Listener) -> Result<SocketAddr, BootError> {
+    let host = if listener.host.is_empty() {
+        "0.0.0.0"
+    } else {
+        &listener.host
+    };
+    let failed = |source| BootError::Resolve {
+        listener: listener.to_string(),
+        source,
+    };
+    let mut found = (host, listener.port).to_socket_addrs().map_err(failed)?;
+    found.next().ok_or_else(|| {
+        failed(std::io::Error::new(
+            std::io::ErrorKind::NotFound,
+            "the name has no address",
+        ))
+    })
+}
+
+fn socket_options<E: Env>(shard: &Shard<E>) -> SocketOptions {
+    let bytes = |value: Option<u32>| value.and_then(|bytes| usize::try_from(bytes).ok());
+    SocketOptions {
+        send_buffer_bytes: bytes(shard.config.socket_send_buffer_bytes),
+        receive_buffer_bytes: bytes(shard.config.socket_receive_buffer_bytes),
+    }
+}
+
+async fn listen_everywhere<E: Env>(
+    shard: &Rc<Shard<E>>,
+    addresses: &[SocketAddr],
+    early: BoundListeners<E>,
+) -> Result<(), BootError> {
+    let mut bound = Vec::new();
+    for (&address, early) in addresses.iter().zip(early) {
+        let listener = match early {
+            Some(listener) => listener,
+            None => shard
+                .net
+                .listen(address, socket_options(shard))
+                .map_err(|source| BootError::Listen { address, source })?,
+        };
+        bound.push(listener);
+    }
+    for peer in shard.shards().filter(|peer| *peer != shard.id) {
+        let answer = shard
+            .calls
+            .call(peer, Request::Listen(addresses.to_vec()))
+            .await;
+        let Response::Listening(listening) = answer else {
+            return Err(BootError::Stopped);
+        };
+        listening.map_err(|problem| BootError::ListenElsewhere { problem })?;
+    }
+    for (index, listener) in bound.into_iter().enumerate() {
+        shard.net.spawn(
+            TaskClass::Request,
+            connection::accept(Rc::clone(shard), listener, index),
+        );
+    }
+    Ok(())
+}
+
+/// Listens on this shard too.
+pub(crate) fn listen<E: Env>(shard: &Rc<Shard<E>>, addresses: &[SocketAddr]) -> Result<(), String> {
+    for (index, &address) in addresses.iter().enumerate() {
+        let listener = shard
+            .net
+            .listen(address, socket_options(shard))
+            .map_err(|error| format!("cannot listen on {address}: {error}"))?;
+        shard.net.spawn(
+            TaskClass::Request,
+            connection::accept(Rc::clone(shard), listener, index),
+        );
+    }
+    Ok(())
+}
+
+/// What clients are told: the advertised listeners, with the bound port where none was given.
+fn endpoints(advertised: &[Listener], addresses: &[SocketAddr]) -> Vec<Endpoint> {
+    let told = advertised.iter().zip(addresses);
+    told.map(|(listener, address)| Endpoint {
+        host: Str::from(&listener.host),
+        port: if listener.port == 0 {
+            address.port()
+        } else {
+            listener.port
+        },
+    })
+    .collect()
+}
+
+fn registered(advertised: &[Listener], endpoints: &[Endpoint]) -> Vec<BrokerEndpoint> {
+    let named = advertised.iter().zip(endpoints);
+    named
+        .map(|(listener, endpoint)| BrokerEndpoint {
+            name: listener.name.clone(),
+            host: endpoint.host.to_string(),
+            port: endpoint.port,
+            security_protocol: 0,
+        })
+        .collect()
+}
+
+fn spawn_checkpoints<E: Env>(shard: &Rc<Shard<E>>, directory: Rc<LogDir<E::Disk>>) {
+    let shard = Rc::clone(shard);
+    let interval_ms = u64::try_from(shard.config.log_flush_offset_checkpoint_interval_ms)
+        .unwrap_or(0)
+        .max(1000);
+    shard.net.clone().spawn(TaskClass::Background, async move {
+        loop {
+            shard
+                .net
+                .sleep_until(shard.net.now().plus_ms(interval_ms))
+                .await;
+            if shard.is_stopping.get() {
+                return;
+            }
+            let rows = gather(&shard, || Request::Checkpoint).await;
+            if let Err(error) = write_checkpoints(&shard, &directory, &rows).await {
+                tracing::error!(%error, "cannot write the checkpoints");
+            }
+        }
+    });
+}
+
+/// Asks every shard for its rows, this one last.
+async fn gather<E: Env>(
+    shard: &Rc<Shard<E>>,
+    request: impl Fn() -> Request,
+) -> Vec<PartitionCheckpoint> {
+    let mut rows = Vec::new();
+    for peer in shard.shards().filter(|peer| *peer != shard.id) {
+        if let Response::Checkpoints(more) = shard.calls.call(peer, request()).await {
+            rows.extend(more);
+        }
+    }
+    if let Response::Checkpoints(more) = shard.ask(shard.id, request()).await {
+        rows.extend(more);
+    }
+    rows.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
+    rows
+}
+
+async fn write_checkpoints<E: Env>(
+    shard: &Shard<E>,
+    directory: &LogDir<E::Disk>,
+    rows: &[PartitionCheckpoint],
+) -> Result<(), pelton_storage::DirError> {
+    let row = |row: &PartitionCheckpoint, offset| CheckpointRow {
+        topic: row.topic.clone(),
+        partition: PartitionId(row.partition),
+        offset,
+    };
+    let mut recovery: Vec<_> = rows.iter().map(|r| row(r, r.recovery_point)).collect();
+    if let Some(controller) = shard.controller.get() {
+        let offset = controller.recovery_point();
+        recovery.push(CheckpointRow {
+            topic: METADATA_TOPIC.to_owned(),
+            partition: PartitionId(0),
+            offset,
+        });
+    }
+    let starts: Vec<_> = rows
+        .iter()
+        .filter(|r| r.log_start.0 > 0)
+        .map(|r| row(r, r.log_start))
+        .collect();
+    let watermarks: Vec<_> = rows.iter().map(|r| row(r, r.high_watermark)).collect();
+    directory
+        .write_checkpoint(Checkpoint::RecoveryPoint, &recovery)
+        .await?;
+    directory
+        .write_checkpoint(Checkpoint::LogStart, &starts)
+        .await?;
+    directory
+        .write_checkpoint(Checkpoint::HighWatermark, &watermarks)
+        .await
+}

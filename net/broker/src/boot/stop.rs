@@ -1,0 +1,96 @@
+//! The orderly stop; the order and its reasons stand in the parent module.
+
+use std::rc::Rc;
+
+use pelton_model::limits::STOP_STEP_MS_MAX;
+use pelton_storage::LogDir;
+use pelton_transport::net::{Mesh, Net};
+
+use super::{BootError, gather, write_checkpoints};
+use crate::env::Env;
+use crate::shard::Shard;
+use crate::shard::message::{Message, Request};
+
+/// How often a condition is looked at.
+const POLL_MS: u64 = 1;
+
+/// The controller's shard: drains like every shard, then closes all logs and leaves the directory in order.
+pub(super) async fn lead<E: Env>(
+    shard: &Rc<Shard<E>>,
+    directory: &LogDir<E::Disk>,
+) -> Result<(), BootError> {
+    drain(shard).await;
+    let rows = gather(shard, || Request::Close).await;
+    let mut is_clean = rows.iter().all(|row| row.is_clean);
+    let mut broker_epoch = -1;
+    if let Some(controller) = shard.controller.get() {
+        broker_epoch = controller.broker_epoch();
+        if let Err(error) = controller.close().await {
+            tracing::error!(%error, "cannot close the metadata log");
+            is_clean = false;
+        }
+    }
+    write_checkpoints(shard, directory, &rows)
+        .await
+        .map_err(BootError::Directory)?;
+    if is_clean {
+        directory
+            .mark_clean(broker_epoch)
+            .await
+            .map_err(BootError::Directory)?;
+    }
+    shard.calls.mesh().close();
+    if is_clean {
+        Ok(())
+    } else {
+        Err(BootError::Unclean)
+    }
+}
+
+/// Every other shard: drains, serves until its logs are closed, ends.
+pub(super) async fn follow<E: Env>(shard: &Rc<Shard<E>>) {
+    drain(shard).await;
+    // Closing may sync many logs, so it has no bound of its own; the controller's shard ends it or gives up.
+    wait_until(shard, u64::MAX, || {
+        shard.is_closed.get() || shard.is_abandoned.get()
+    })
+    .await;
+    shard.calls.mesh().close();
+}
+
+/// The start failed: sends the other shards home.
+pub(super) fn abandon<E: Env>(shard: &Rc<Shard<E>>) {
+    for peer in shard.shards().filter(|peer| *peer != shard.id) {
+        shard.calls.post(peer, Message::Abandon);
+    }
+}
+
+async fn drain<E: Env>(shard: &Rc<Shard<E>>) {
+    shard.begin_stop();
+    wait_until(shard, STOP_STEP_MS_MAX, || {
+        shard.connections.borrow().is_empty()
+    })
+    .await;
+    shard.close_connections();
+    wait_until(shard, STOP_STEP_MS_MAX, || shard.has_written_everything()).await;
+    let peers = shard.shards().filter(|peer| *peer != shard.id);
+    for peer in peers {
+        shard.calls.post(peer, Message::Drained);
+    }
+    wait_until(shard, STOP_STEP_MS_MAX, || {
+        shard.drained_peers.get() + 1 >= shard.shard_count || shard.is_abandoned.get()
+    })
+    .await;
+    // What the other shards still sent before they drained is in; write it too.
+    wait_until(shard, STOP_STEP_MS_MAX, || shard.has_written_everything()).await;
+}
+
+async fn wait_until<E: Env>(shard: &Shard<E>, ms_max: u64, condition: impl Fn() -> bool) {
+    let deadline = shard.net.now().plus_ms(ms_max);
+    while !condition() && shard.net.now() < deadline {
+        shard
+            .net
+            .sleep_until(shard.net.now().plus_ms(POLL_MS))
+            .await;
+    }
+}

@@ -1,0 +1,429 @@
+//! One client connection: one task that receives, dispatches, and sends answers in order.
+//!
+//! Invariants:
+//! 1. Every whole frame in the buffer is dispatched before the task waits, so the batches of a turn go to disk together and their
+//!    answers leave with one write.
+//! 2. Produce runs ahead of Produce; any other request begins when all before it are answered and is alone (machine: `Pipeline`).
+//! 3. While requests are under way the task goes on receiving and sends each answer as soon as its turn comes.
+//! 4. Bytes that are no request close this connection and touch nothing else.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::Poll;
+
+use bytes::BytesMut;
+use pelton_machine::budget::{Admission, HolderId, Pool, Reserved};
+use pelton_machine::connection::{
+    Frame, FrameReader, Outcome, Outgoing, Pipeline, RequestClass, Step, Ticket,
+};
+use pelton_model::Monotonic;
+use pelton_model::limits::ACCEPT_BACKOFF_MS;
+use pelton_model::slice::Slice;
+use pelton_model::task::Notify;
+use pelton_transport::net::{Connection, Listener, Net, TaskClass};
+
+use crate::dispatch::{self, Answer, Begun, Request};
+use crate::env::{Env, Socket};
+use crate::handler::produce::ProduceAnswer;
+use crate::shard::Shard;
+
+/// What the shard knows of a connection.
+pub(crate) struct Registered<E: Env> {
+    pub(crate) socket: Socket<E>,
+    pub(crate) last_active: Cell<Monotonic>,
+    /// When to close it unless a large frame makes progress.
+    pub(crate) stall_deadline: Cell<Option<Monotonic>>,
+    /// Wakes the connection's task: an answer is complete, memory is granted, the shard stops.
+    pub(crate) wake: Rc<Notify>,
+    /// The memory that the connection waited for is reserved.
+    pub(crate) is_granted: Cell<bool>,
+}
+
+/// Accepts connections of one listener until the shard stops.
+pub(crate) async fn accept<E: Env>(
+    shard: Rc<Shard<E>>,
+    listener: <E::Net as Net>::Listener,
+    listener_index: usize,
+) {
+    let stop = shard.listener_stop();
+    loop {
+        let accepted = {
+            let mut accepting = pin!(listener.accept());
+            let mut stopping = pin!(stop.notified());
+            poll_fn(|context| {
+                if stopping.as_mut().poll(context).is_ready() {
+                    return Poll::Ready(None);
+                }
+                accepting.as_mut().poll(context).map(Some)
+            })
+            .await
+        };
+        match accepted {
+            None => return,
+            Some(Ok(socket)) => start(&shard, socket, listener_index),
+            Some(Err(error)) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                shard
+                    .net
+                    .sleep_until(shard.net.now().plus_ms(ACCEPT_BACKOFF_MS))
+                    .await;
+            }
+        }
+    }
+}
+
+fn start<E: Env>(shard: &Rc<Shard<E>>, socket: Socket<E>, listener_index: usize) {
+    if shard.is_stopping.get() || shard.connections.borrow().len() >= shard.connections_max {
+        tracing::debug!(peer = %socket.peer_addr(), "refusing a connection");
+        return;
+    }
+    let id = HolderId(shard.next_connection.get());
+    shard.next_connection.set(id.0 + 1);
+    let registered = Rc::new(Registered {
+        socket,
+        last_active: Cell::new(shard.net.now()),
+        stall_deadline: Cell::new(None),
+        wake: Rc::new(Notify::default()),
+        is_granted: Cell::new(false),
+    });
+    shard
+        .connections
+        .borrow_mut()
+        .insert(id, Rc::clone(&registered));
+    let client = Client {
+        shard: Rc::clone(shard),
+        registered,
+        listener_index,
+        id,
+    };
+    shard.net.clone().spawn(TaskClass::Request, async move {
+        let mut task = ConnectionTask::new(client);
+        let end = task.run().await;
+        task.end(&end);
+    });
+}
+
+/// What handlers know of the connection whose request they serve.
+pub(crate) struct Client<E: Env> {
+    pub(crate) shard: Rc<Shard<E>>,
+    pub(crate) registered: Rc<Registered<E>>,
+    /// Which of the configured listeners it came through.
+    pub(crate) listener_index: usize,
+    id: HolderId,
+}
+
+/// Why a connection ended.
+#[derive(Debug)]
+enum End {
+    /// The peer closed, or we did after an answer that demands it.
+    Closed,
+    /// Bytes that are no request.
+    Malformed(String),
+    /// The socket failed.
+    Io(io::Error),
+    /// The shard stops.
+    Stopping,
+}
+
+/// A Produce request whose batches are under way.
+struct InFlight {
+    ticket: Ticket,
+    answer: ProduceAnswer,
+    reserved: Reserved,
+}
+
+struct ConnectionTask<E: Env> {
+    client: Client<E>,
+    reader: FrameReader,
+    pipeline: Pipeline<Answer>,
+    in_flight: Vec<InFlight>,
+    out: Vec<Slice>,
+}
+
+impl<E: Env> ConnectionTask<E> {
+    fn new(client: Client<E>) -> Self {
+        let frame_bytes_max = client.shard.config.socket_request_max_bytes;
+        Self {
+            client,
+            reader: FrameReader::new(frame_bytes_max),
+            pipeline: Pipeline::default(),
+            in_flight: Vec::new(),
+            out: Vec::new(),
+        }
+    }
+
+    async fn run(&mut self) -> End {
+        let mut buffer = BytesMut::new();
+        loop {
+            if let Err(end) = self.dispatch_all(&mut buffer).await {
+                return end;
+            }
+            self.client
+                .registered
+                .stall_deadline
+                .set(self.reader.stall_deadline());
+            match self.receive(&mut buffer).await {
+                Ok(0) => {
+                    // What was received whole is finished; its answers find nobody, or a half-closed peer.
+                    return self.settle_all().await.err().unwrap_or(End::Closed);
+                }
+                Ok(received) => {
+                    let now = self.client.shard.net.now();
+                    self.reader.on_read(received, now);
+                    self.client.registered.last_active.set(now);
+                }
+                Err(end) => return end,
+            }
+        }
+    }
+
+    /// Dispatches every whole frame of `buffer`.
+    async fn dispatch_all(&mut self, buffer: &mut BytesMut) -> Result<(), End> {
+        loop {
+            match self.reader.next(buffer) {
+                Ok(Step::Frame(frame)) => self.dispatch(frame).await?,
+                Ok(Step::Read) => return Ok(()),
+                Ok(Step::Reserve { pool, bytes }) => self.reserve(pool, bytes).await?,
+                Err(refused) => {
+                    self.settle_all().await?;
+                    return Err(End::Malformed(format!("{refused:?}")));
+                }
+            }
+        }
+    }
+
+    async fn dispatch(&mut self, frame: Frame) -> Result<(), End> {
+        let Frame { bytes, reserved } = frame;
+        let request = match Request::parse(bytes) {
+            Ok(request) => request,
+            Err(problem) => {
+                self.settle_all().await?;
+                self.client.release(reserved);
+                return Err(End::Malformed(problem));
+            }
+        };
+        let class = request.class();
+        while !self.pipeline.admits(class) {
+            self.settle_some().await?;
+        }
+        if self.client.shard.is_stopping.get() {
+            self.client.release(reserved);
+            return Err(End::Stopping);
+        }
+        let ticket = self.pipeline.begin(class);
+        match dispatch::begin(&self.client, request).await {
+            Begun::Produce(answer) => {
+                self.in_flight.push(InFlight {
+                    ticket,
+                    answer,
+                    reserved,
+                });
+                Ok(())
+            }
+            Begun::Done(outcome) => {
+                self.client.release(reserved);
+                self.pipeline.finish(ticket, outcome);
+                if class == RequestClass::Barrier {
+                    self.send_ready().await
+                } else {
+                    Ok(())
+                }
+            }
+        }
+    }
+
+    /// Waits until the shard's budget has `bytes` more, sending answers meanwhile.
+    async fn reserve(&mut self, pool: Pool, bytes: usize) -> Result<(), End> {
+        let shard = Rc::clone(&self.client.shard);
+        let registered = Rc::clone(&self.client.registered);
+        registered.is_granted.set(false);
+        let admission = shard
+            .budget
+            .borrow_mut()
+            .reserve(self.client.id, pool, bytes);
+        let waited = match admission {
+            Admission::Granted => {
+                registered.is_granted.set(true);
+                Ok(())
+            }
+            Admission::Queued => self.await_grant(&registered).await,
+        };
+        // Also when the wait ended in an error: what was granted must be given back.
+        if registered.is_granted.get() {
+            self.reader.on_reserved(pool, bytes, shard.net.now());
+        }
+        waited
+    }
+
+    async fn await_grant(&mut self, registered: &Registered<E>) -> Result<(), End> {
+        // Whoever waits for memory has nothing to show for it yet.
+        registered.stall_deadline.set(None);
+        while !registered.is_granted.get() {
+            self.send_ready().await?;
+            if self.client.shard.is_stopping.get() {
+                return Err(End::Stopping);
+            }
+            registered.wake.notified().await;
+        }
+        Ok(())
+    }
+
+    /// Receives more, sending answers as they become ready.
+    async fn receive(&mut self, buffer: &mut BytesMut) -> Result<usize, End> {
+        let registered = Rc::clone(&self.client.registered);
+        let mut receiving = pin!(registered.socket.recv(buffer));
+        loop {
+            let received = {
+                let mut woken = pin!(registered.wake.notified());
+                poll_fn(|context| {
+                    // An answer that is ready leaves before more is taken in.
+                    if woken.as_mut().poll(context).is_ready() {
+                        return Poll::Ready(None);
+                    }
+                    Pin::new(&mut receiving).poll(context).map(Some)
+                })
+                .await
+            };
+            match received {
+                Some(Ok(bytes)) => return Ok(bytes),
+                Some(Err(error)) => return Err(End::Io(error)),
+                None => self.send_ready().await?,
+            }
+            if self.client.shard.is_stopping.get() && self.pipeline.is_idle() {
+                return Err(End::Stopping);
+            }
+        }
+    }
+
+    /// Waits for at least one wake-up and sends what is ready.
+    async fn settle_some(&mut self) -> Result<(), End> {
+        if self.pipeline.is_closing() {
+            return Err(End::Closed);
+        }
+        self.client.registered.wake.notified().await;
+        self.send_ready().await
+    }
+
+    /// Waits until every request is answered.
+    async fn settle_all(&mut self) -> Result<(), End> {
+        self.send_ready().await?;
+        while !self.pipeline.is_idle() {
+            self.settle_some().await?;
+        }
+        Ok(())
+    }
+
+    /// Finishes what is complete and sends every answer whose turn has come, with one call.
+    async fn send_ready(&mut self) -> Result<(), End> {
+        self.finish_complete();
+        let mut is_closing = false;
+        while let Some(outgoing) = self.pipeline.pop() {
+            match outgoing {
+                Outgoing::Answer(answer) => answer.push(&self.client, &mut self.out),
+                Outgoing::Close => {
+                    is_closing = true;
+                    break;
+                }
+            }
+        }
+        if !self.out.is_empty() {
+            let registered = &self.client.registered;
+            registered
+                .socket
+                .send(&mut self.out)
+                .await
+                .map_err(End::Io)?;
+            registered.last_active.set(self.client.shard.net.now());
+        }
+        if is_closing { Err(End::Closed) } else { Ok(()) }
+    }
+
+    fn finish_complete(&mut self) {
+        let mut index = 0;
+        while index < self.in_flight.len() {
+            if !self.in_flight[index].answer.is_complete() {
+                index += 1;
+                continue;
+            }
+            let InFlight {
+                ticket,
+                answer,
+                reserved,
+            } = self.in_flight.remove(index);
+            self.client.release(reserved);
+            let outcome = if answer.is_silent() {
+                if answer.has_failed() {
+                    Outcome::Close
+                } else {
+                    Outcome::Silent
+                }
+            } else {
+                Outcome::Answer(Answer::Produce(answer))
+            };
+            self.pipeline.finish(ticket, outcome);
+        }
+    }
+
+    fn end(&mut self, end: &End) {
+        let peer = self.client.registered.socket.peer_addr();
+        match end {
+            End::Closed | End::Stopping => tracing::debug!(%peer, "connection closed"),
+            End::Io(error) => tracing::debug!(%peer, %error, "connection lost"),
+            End::Malformed(problem) => {
+                tracing::info!(%peer, problem, "closing a connection: not a request")
+            }
+        }
+        self.client.registered.socket.shutdown();
+        self.client
+            .shard
+            .connections
+            .borrow_mut()
+            .remove(&self.client.id);
+        let held = self.reader.take_reserved();
+        self.client.release(held);
+        for in_flight in std::mem::take(&mut self.in_flight) {
+            self.client.release(in_flight.reserved);
+        }
+        let mut granted = Vec::new();
+        self.client
+            .shard
+            .budget
+            .borrow_mut()
+            .cancel(self.client.id, &mut granted);
+        self.client.shard.grant(&granted);
+    }
+}
+
+impl<E: Env> Client<E> {
+    /// The other end of the connection.
+    pub(crate) fn peer_addr(&self) -> SocketAddr {
+        self.registered.socket.peer_addr()
+    }
+
+    fn release(&self, reserved: Reserved) {
+        if reserved.is_empty() {
+            return;
+        }
+        let mut granted = Vec::new();
+        self.shard
+            .budget
+            .borrow_mut()
+            .release(reserved, &mut granted);
+        self.shard.grant(&granted);
+    }
+}
+
+impl<E: Env> Shard<E> {
+    /// Tells connections that the memory they waited for is theirs.
+    fn grant(&self, holders: &[HolderId]) {
+        let connections = self.connections.borrow();
+        for registered in holders.iter().filter_map(|holder| connections.get(holder)) {
+            registered.is_granted.set(true);
+            registered.wake.notify();
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! From a frame to a handler: one look at the API table decides whether a request is served, refused or the end of its connection.
+
+use bytes::BytesMut;
+use pelton_machine::connection::{Outcome, RequestClass};
+use pelton_model::slice::Slice;
+use pelton_protocol::api::{self, Admission, ApiKey, ApiRow, Class};
+use pelton_protocol::codec::{Message, Reader, Str};
+use pelton_protocol::header::{self, RequestHeader};
+use pelton_protocol::message::api_versions::ApiVersionsResponse;
+
+use crate::connection::Client;
+use crate::env::Env;
+use crate::handler;
+use crate::handler::produce::ProduceAnswer;
+
+/// A request whose header is understood.
+pub(crate) struct Request {
+    /// `None` for an ApiVersions request of a version nobody knows yet.
+    row: Option<&'static ApiRow>,
+    pub(crate) version: i16,
+    pub(crate) correlation_id: i32,
+    pub(crate) client_id: Option<Str>,
+    pub(crate) frame: BytesMut,
+    /// Where the body begins in the frame.
+    pub(crate) body_start: usize,
+}
+
+impl Request {
+    /// Reads the header; the error says why the connection must be closed.
+    pub(crate) fn parse(frame: BytesMut) -> Result<Self, String> {
+        let (Some(key), Some(version)) = (int16_at(&frame, 0), int16_at(&frame, 2)) else {
+            return Err("a header is cut short".to_owned());
+        };
+        match api::admit(key, version) {
+            Admission::Close => Err(format!("API {key} version {version} is not served")),
+            Admission::AnswerUnsupportedVersion => {
+                let id = frame.get(4..8).and_then(|bytes| bytes.try_into().ok());
+                let correlation_id = id.map(i32::from_be_bytes).ok_or("a header is cut short")?;
+                Ok(Self {
+                    row: None,
+                    version,
+                    correlation_id,
+                    client_id: None,
+                    frame,
+                    body_start: 8,
+                })
+            }
+            Admission::Serve(row) => {
+                let mut reader = Reader::new(&frame);
+                let header = RequestHeader::decode(&mut reader)
+                    .map_err(|error| format!("a {} header: {error}", row.name))?;
+                let body_start = reader.position();
+                Ok(Self {
+                    row: Some(row),
+                    version,
+                    correlation_id: header.correlation_id,
+                    client_id: header.client_id,
+                    frame,
+                    body_start,
+                })
+            }
+        }
+    }
+
+    /// How it orders with others of its connection.
+    pub(crate) fn class(&self) -> RequestClass {
+        match self.row.map(|row| row.class) {
+            Some(Class::Produce) => RequestClass::Produce,
+            Some(Class::Barrier) | None => RequestClass::Barrier,
+        }
+    }
+
+    /// Decodes the body; the error says why the connection must be closed.
+    pub(crate) fn body<M: Message>(&self) -> Result<M, String> {
+        let mut reader = Reader::new(&self.frame[self.body_start..]);
+        M::decode(&mut reader, self.version)
+            .map_err(|error| format!("{} version {}: {error}", M::NAME, self.version))
+    }
+
+    /// A whole response.
+    pub(crate) fn respond<M: Message>(&self, response: &M) -> Outcome<Answer> {
+        let writer = header::response_frame(self.correlation_id, self.version, response);
+        Outcome::Answer(Answer::Slices(writer.into_slices()))
+    }
+}
+
+fn int16_at(bytes: &[u8], at: usize) -> Option<i16> {
+    bytes
+        .get(at..at + 2)
+        .and_then(|bytes| bytes.try_into().ok())
+        .map(i16::from_be_bytes)
+}
+
+/// An answer on its way out.
+pub(crate) enum Answer {
+    /// Encoded.
+    Slices(Vec<Slice>),
+    /// To be encoded when its turn comes.
+    Produce(ProduceAnswer),
+}
+
+/// What became of a request that was begun.
+pub(crate) enum Begun {
+    /// Its batches are under way; the connection is woken when all are decided.
+    Produce(ProduceAnswer),
+    /// It is done.
+    Done(Outcome<Answer>),
+}
+
+impl Answer {
+    /// Adds the answer behind what is in `out`.
+    pub(crate) fn push<E: Env>(self, client: &Client<E>, out: &mut Vec<Slice>) {
+        match self {
+            Self::Produce(answer) => answer.encode(client, out),
+            Self::Slices(slices) => out.extend(slices),
+        }
+    }
+}
+
+/// Begins a request: Produce up to the point where its batches are queued, everything else to its end.
+pub(crate) async fn begin<E: Env>(client: &Client<E>, request: Request) -> Begun {
+    let Some(row) = request.row else {
+        let response = ApiVersionsResponse::unsupported_version();
+        let writer = header::response_frame(request.correlation_id, 0, &response);
+        return Begun::Done(Outcome::Answer(Answer::Slices(writer.into_slices())));
+    };
+    let outcome = match row.key {
+        ApiKey::Produce => match handler::produce::begin(client, request).await {
+            Ok(answer) => return Begun::Produce(answer),
+            Err(problem) => Err(problem),
+        },
+        ApiKey::Fetch => handler::fetch::handle(client, &request).await,
+        ApiKey::ListOffsets => handler::list_offsets::handle(client, &request).await,
+        ApiKey::Metadata => handler::metadata::handle(client, &request).await,
+        ApiKey::ApiVersions => handler::api_versions::handle(client, &request),
+        ApiKey::CreateTopics => handler::create_topics::handle(client, &request).await,
+        ApiKey::DeleteTopics => handler::delete_topics::handle(client, &request).await,
+        ApiKey::InitProducerId => handler::init_producer_id::handle(client, &request).await,
+        ApiKey::OffsetForLeaderEpoch => {
+            handler::offset_for_leader_epoch::handle(client, &request).await
+        }
+        ApiKey::CreatePartitions => handler::create_partitions::handle(client, &request).await,
+        ApiKey::DescribeCluster => handler::describe_cluster::handle(client, &request),
+    };
+    Begun::Done(outcome.unwrap_or_else(|problem| {
+        tracing::info!(peer = %client.peer_addr(), problem, "closing a connection: a body cannot be understood");
+        Outcome::Close
+    }))
+}

@@ -1,0 +1,77 @@
+//! CreatePartitions: the controller decides; answered when every shard has the new partitions.
+
+use pelton_machine::controller::{CreatePartitionsResult, NewPartitions};
+use pelton_model::ErrorCode;
+use pelton_protocol::codec::Str;
+use pelton_protocol::message::create_partitions::{
+    CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+};
+
+use super::Handled;
+use crate::connection::Client;
+use crate::controller::{Answer, Command};
+use crate::dispatch::Request;
+use crate::env::Env;
+use crate::shard::CONTROLLER_SHARD;
+use crate::shard::message;
+
+/// Serves one request.
+pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Handled {
+    let asked: CreatePartitionsRequest = request.body()?;
+    let topics = asked.topics.iter().map(wanted).collect();
+    let command = Command::CreatePartitions {
+        topics,
+        validate_only: asked.validate_only,
+    };
+    let answer = client
+        .shard
+        .ask(CONTROLLER_SHARD, message::Request::Control(command))
+        .await
+        .into_control();
+    let results = if let Answer::Grown(results) = answer {
+        results.into_iter().map(told).collect()
+    } else {
+        asked
+            .topics
+            .iter()
+            .map(|topic| failed(topic, answer.error()))
+            .collect()
+    };
+    Ok(request.respond(&CreatePartitionsResponse {
+        results,
+        ..CreatePartitionsResponse::default()
+    }))
+}
+
+fn wanted(topic: &CreatePartitionsTopic) -> NewPartitions {
+    let assignments = topic.assignments.as_ref();
+    NewPartitions {
+        name: topic.name.to_string(),
+        count: topic.count,
+        assignments: assignments.map(|all| all.iter().map(|one| one.broker_ids.clone()).collect()),
+    }
+}
+
+fn failed(topic: &CreatePartitionsTopic, error: ErrorCode) -> CreatePartitionsTopicResult {
+    CreatePartitionsTopicResult {
+        name: topic.name.clone(),
+        error_code: error.code(),
+        error_message: Some(Str::from(error.message())),
+    }
+}
+
+fn told(result: CreatePartitionsResult) -> CreatePartitionsTopicResult {
+    let mut response = CreatePartitionsTopicResult {
+        name: Str::from(result.name),
+        ..CreatePartitionsTopicResult::default()
+    };
+    if let Err(refusal) = result.result {
+        response.error_code = refusal.error.code();
+        let text = refusal
+            .message
+            .map_or_else(|| Str::from(refusal.error.message()), Str::from);
+        response.error_message = Some(text);
+    }
+    response
+}

@@ -1,0 +1,55 @@
+//! InitProducerId: ids for idempotent producers, from blocks that the controller gives each shard.
+//!
+//! Transactions are not served: a transactional id finds no coordinator here.
+
+use std::rc::Rc;
+
+use pelton_model::ErrorCode;
+use pelton_protocol::message::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+
+use super::Handled;
+use crate::connection::Client;
+use crate::controller::{Answer, Command};
+use crate::dispatch::Request;
+use crate::env::Env;
+use crate::shard::message;
+use crate::shard::{CONTROLLER_SHARD, Shard};
+
+/// Serves one request.
+pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Handled {
+    let asked: InitProducerIdRequest = request.body()?;
+    let refused = |error: ErrorCode| InitProducerIdResponse {
+        error_code: error.code(),
+        producer_epoch: -1,
+        ..InitProducerIdResponse::default()
+    };
+    let response = match asked.transactional_id.as_deref() {
+        Some("") => refused(ErrorCode::InvalidRequest),
+        Some(_) => refused(ErrorCode::NotCoordinator),
+        None => match next_producer_id(&client.shard).await {
+            Ok(producer_id) => InitProducerIdResponse {
+                producer_id,
+                producer_epoch: 0,
+                ..InitProducerIdResponse::default()
+            },
+            Err(error) => refused(error),
+        },
+    };
+    Ok(request.respond(&response))
+}
+
+async fn next_producer_id<E: Env>(shard: &Rc<Shard<E>>) -> Result<i64, ErrorCode> {
+    loop {
+        if let Some(id) = shard.producer_ids.borrow_mut().next() {
+            return Ok(id);
+        }
+        let command = message::Request::Control(Command::AllocateProducerIds);
+        let answer = shard.ask(CONTROLLER_SHARD, command).await.into_control();
+        let Answer::ProducerIds(block) = answer else {
+            return Err(ErrorCode::CoordinatorNotAvailable);
+        };
+        let block = block.map_err(|refusal| refusal.error)?;
+        // Several requests may have asked at once: the ids of a block that comes second are lost, which is allowed.
+        *shard.producer_ids.borrow_mut() = block.first..block.first + block.count;
+    }
+}

@@ -1,0 +1,256 @@
+//! Metadata: brokers, and topics with their leaders; creates what is missing where that is allowed.
+//!
+//! A topic that is created here is answered with its leader in place: CreateTopics of the controller returns when every shard has it.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use pelton_machine::controller::{is_internal_topic, validate_topic_name};
+use pelton_machine::image::{MetadataImage, PartitionImage, TopicImage};
+use pelton_model::{ErrorCode, NodeId, PartitionId, TopicId};
+use pelton_protocol::codec::Str;
+use pelton_protocol::message::metadata::{
+    MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
+    MetadataResponsePartition, MetadataResponseTopic,
+};
+
+use super::Handled;
+use crate::authorized;
+use crate::connection::Client;
+use crate::controller::{Answer, Command};
+use crate::dispatch::Request;
+use crate::env::Env;
+use crate::shard::message;
+use crate::shard::{CONTROLLER_SHARD, Shard};
+
+/// From this version on a topic may be asked for by id.
+const BY_ID_VERSION: i16 = 12;
+
+/// Serves one request.
+pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Handled {
+    let mut asked: MetadataRequest = request.body()?;
+    let mut response = head(client);
+    if request.version == 0 && asked.topics.as_ref().is_some_and(Vec::is_empty) {
+        asked.topics = None;
+    }
+    response.topics = match &asked.topics {
+        None => all_topics(client),
+        Some(topics) => match refused_as_a_whole(topics, request.version) {
+            Some(error) => topics.iter().map(|topic| refused(topic, error)).collect(),
+            None => some_topics(client, topics, may_create(client, &asked, request.version)).await,
+        },
+    };
+    if asked.include_topic_authorized_operations {
+        let found = response
+            .topics
+            .iter_mut()
+            .filter(|topic| topic.error_code == ErrorCode::None.code());
+        for topic in found {
+            topic.topic_authorized_operations = authorized::TOPIC_OPERATIONS;
+        }
+    }
+    if asked.include_cluster_authorized_operations {
+        response.cluster_authorized_operations = authorized::CLUSTER_OPERATIONS;
+    }
+    Ok(request.respond(&response))
+}
+
+fn may_create<E: Env>(client: &Client<E>, asked: &MetadataRequest, version: i16) -> bool {
+    let wanted = version < 4 || asked.allow_auto_topic_creation;
+    wanted && client.shard.config.auto_create_topics_enable
+}
+
+/// The answer's part about the cluster. The own node is named by the listener that was asked.
+fn head<E: Env>(client: &Client<E>) -> MetadataResponse {
+    let identity = client.shard.identity();
+    let told = &identity.endpoints[client.listener_index];
+    let image = client.shard.image();
+    let own = image
+        .brokers()
+        .filter(|broker| broker.broker_id == identity.node_id.0 && !broker.fenced);
+    let brokers = own.map(|broker| MetadataResponseBroker {
+        node_id: broker.broker_id,
+        host: told.host.clone(),
+        port: i32::from(told.port),
+        rack: broker.rack.as_deref().map(Str::from),
+    });
+    MetadataResponse {
+        brokers: brokers.collect(),
+        cluster_id: Some(Str::from(&identity.cluster_id)),
+        controller_id: identity.node_id.0,
+        ..MetadataResponse::default()
+    }
+}
+
+/// Null names, and ids before their version, spoil the request: Kafka answers so for every topic of it.
+fn refused_as_a_whole(topics: &[MetadataRequestTopic], version: i16) -> Option<ErrorCode> {
+    if version < BY_ID_VERSION {
+        let is_odd =
+            |topic: &MetadataRequestTopic| topic.name.is_none() || !topic.topic_id.is_zero();
+        return topics
+            .iter()
+            .any(is_odd)
+            .then_some(ErrorCode::InvalidRequest);
+    }
+    let is_nothing =
+        |topic: &MetadataRequestTopic| topic.name.is_none() && topic.topic_id.is_zero();
+    topics
+        .iter()
+        .any(is_nothing)
+        .then_some(ErrorCode::UnknownServerError)
+}
+
+fn refused(topic: &MetadataRequestTopic, error: ErrorCode) -> MetadataResponseTopic {
+    MetadataResponseTopic {
+        error_code: error.code(),
+        name: Some(topic.name.clone().unwrap_or_default()),
+        topic_id: topic.topic_id,
+        ..MetadataResponseTopic::default()
+    }
+}
+
+fn all_topics<E: Env>(client: &Client<E>) -> Vec<MetadataResponseTopic> {
+    let image = client.shard.image();
+    image
+        .topics()
+        .map(|topic| described(&image, topic))
+        .collect()
+}
+
+async fn some_topics<E: Env>(
+    client: &Client<E>,
+    topics: &[MetadataRequestTopic],
+    may_create: bool,
+) -> Vec<MetadataResponseTopic> {
+    let image = client.shard.image();
+    if topics.iter().any(|topic| !topic.topic_id.is_zero()) {
+        let by_id = topics
+            .iter()
+            .map(|topic| topic.topic_id)
+            .filter(|id| !id.is_zero());
+        return by_id.map(|id| described_by_id(&image, id)).collect();
+    }
+    let mut names: Vec<&Str> = Vec::with_capacity(topics.len());
+    for name in topics.iter().filter_map(|topic| topic.name.as_ref()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let missing: Vec<&Str> = names
+        .iter()
+        .copied()
+        .filter(|name| image.topic_by_name(name).is_none())
+        .collect();
+    let mut errors = missing_topics(client, &missing, may_create).await;
+    let image = client.shard.image();
+    names
+        .into_iter()
+        .map(|name| match image.topic_by_name(name) {
+            Some(topic) => described(&image, topic),
+            None => MetadataResponseTopic {
+                error_code: errors
+                    .remove(name)
+                    .unwrap_or(ErrorCode::UnknownTopicOrPartition)
+                    .code(),
+                name: Some(name.clone()),
+                is_internal: is_internal_topic(name),
+                ..MetadataResponseTopic::default()
+            },
+        })
+        .collect()
+}
+
+/// Creates what may be created; gives the errors of what stays missing.
+async fn missing_topics<E: Env>(
+    client: &Client<E>,
+    missing: &[&Str],
+    may_create: bool,
+) -> BTreeMap<Str, ErrorCode> {
+    let mut errors = BTreeMap::new();
+    let mut wanted = Vec::new();
+    for &name in missing {
+        if validate_topic_name(name).is_err() {
+            errors.insert(name.clone(), ErrorCode::InvalidTopicException);
+        } else if may_create {
+            wanted.push(name.to_string());
+        }
+    }
+    if !wanted.is_empty() {
+        create(&client.shard, wanted, &mut errors).await;
+    }
+    errors
+}
+
+async fn create<E: Env>(
+    shard: &Rc<Shard<E>>,
+    names: Vec<String>,
+    errors: &mut BTreeMap<Str, ErrorCode>,
+) {
+    let all: Vec<Str> = names.iter().map(Str::from).collect();
+    let command = message::Request::Control(Command::AutoCreateTopics(names));
+    let answer = shard.ask(CONTROLLER_SHARD, command).await.into_control();
+    let Answer::Created(results) = answer else {
+        errors.extend(
+            all.into_iter()
+                .map(|name| (name, ErrorCode::LeaderNotAvailable)),
+        );
+        return;
+    };
+    for result in results {
+        if let Err(refusal) = result.result {
+            errors.insert(Str::from(result.name), refusal.error);
+        }
+    }
+}
+
+fn described_by_id(image: &MetadataImage, id: TopicId) -> MetadataResponseTopic {
+    match image.topic(id) {
+        Some(topic) => described(image, topic),
+        None => MetadataResponseTopic {
+            error_code: ErrorCode::UnknownTopicId.code(),
+            topic_id: id,
+            ..MetadataResponseTopic::default()
+        },
+    }
+}
+
+fn described(image: &MetadataImage, topic: &TopicImage) -> MetadataResponseTopic {
+    let partitions = topic
+        .partitions()
+        .map(|(index, partition)| described_partition(image, index, partition));
+    MetadataResponseTopic {
+        error_code: ErrorCode::None.code(),
+        name: Some(Str::from(topic.name())),
+        topic_id: topic.id(),
+        is_internal: is_internal_topic(topic.name()),
+        partitions: partitions.collect(),
+        ..MetadataResponseTopic::default()
+    }
+}
+
+fn described_partition(
+    image: &MetadataImage,
+    index: PartitionId,
+    partition: &PartitionImage,
+) -> MetadataResponsePartition {
+    let ids = |nodes: &[NodeId]| nodes.iter().map(|node| node.0).collect();
+    let is_offline = |node: &&NodeId| image.broker(**node).is_none_or(|broker| broker.fenced);
+    let error = match partition.leader() {
+        Some(_) => ErrorCode::None,
+        None => ErrorCode::LeaderNotAvailable,
+    };
+    MetadataResponsePartition {
+        error_code: error.code(),
+        partition_index: index.0,
+        leader_id: partition.leader_id.0,
+        leader_epoch: partition.leader_epoch.0,
+        replica_nodes: ids(&partition.replicas),
+        isr_nodes: ids(&partition.isr),
+        offline_replicas: partition
+            .replicas
+            .iter()
+            .filter(is_offline)
+            .map(|node| node.0)
+            .collect(),
+    }
+}

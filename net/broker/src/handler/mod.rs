@@ -1,0 +1,23 @@
+//! One file for each API: decode, authorise, validate, act, respond. Handlers know the protocol and the shard, never each other.
+//!
+//! An `Err` of a handler is a reason to close the connection: the body could not be understood. Everything else that goes wrong is an
+//! error code in the response.
+
+pub(crate) mod api_versions;
+pub(crate) mod create_partitions;
+pub(crate) mod create_topics;
+pub(crate) mod delete_topics;
+pub(crate) mod describe_cluster;
+pub(crate) mod fetch;
+pub(crate) mod init_producer_id;
+pub(crate) mod list_offsets;
+pub(crate) mod metadata;
+pub(crate) mod offset_for_leader_epoch;
+pub(crate) mod produce;
+
+use pelton_machine::connection::Outcome;
+
+use crate::dispatch::Answer;
+
+/// What a handler returns.
+pub(crate) type Handled = Result<Outcome<Answer>, String>;

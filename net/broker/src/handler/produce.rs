@@ -1,0 +1,361 @@
+//! Produce: validate each batch once, queue the good ones with their owners, answer when all are decided.
+//!
+//! Invariants:
+//! 1. A bad batch changes nothing for the others of its request.
+//! 2. The batches of a request are queued in its order, those of one owner in one message.
+//! 3. Record bytes are not copied: each partition's batch is split off the frame.
+
+use std::rc::Rc;
+
+use bytes::{Buf, BytesMut};
+use pelton_model::batch::validate::{InvalidBatch, ProduceRules, ValidBatch, validate_produce};
+use pelton_model::producer_state::{BatchFacts, ProducerStamp};
+use pelton_model::slice::Slice;
+use pelton_model::{ErrorCode, PartitionId, ShardId, Timestamp, TopicPartition};
+use pelton_protocol::codec::{FrameSplitter, Reader, Str};
+use pelton_protocol::header;
+use pelton_protocol::message::produce::{
+    BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData,
+    PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceData,
+    TopicProduceResponse,
+};
+use pelton_transport::net::Net;
+
+use crate::connection::Client;
+use crate::dispatch::Request;
+use crate::env::Env;
+use crate::shard::Shard;
+use crate::shard::append::{AppendGroup, AppendTerms};
+use crate::shard::message::{self, AppendItem, AppendOutcome, AppendRequest};
+use crate::shard::topics::TopicEntry;
+
+/// The client id that may write to Kafka's own topics.
+const ADMIN_CLIENT_ID: &str = "__admin_client";
+
+/// A Produce request whose batches are queued.
+pub(crate) struct ProduceAnswer {
+    correlation_id: i32,
+    version: i16,
+    is_silent: bool,
+    response: ProduceResponse,
+    /// Where each place of the group stands in the response: topic, partition.
+    places: Vec<(usize, usize)>,
+    group: Rc<AppendGroup>,
+    has_failed: bool,
+}
+
+/// Validates and queues. The error says why the connection must be closed.
+pub(crate) async fn begin<E: Env>(
+    client: &Client<E>,
+    request: Request,
+) -> Result<ProduceAnswer, String> {
+    let (version, correlation_id) = (request.version, request.correlation_id);
+    let mut body = request.frame;
+    body.advance(request.body_start);
+    let decoded = ProduceRequest::decode(&mut Reader::new(&body), version)
+        .map_err(|error| format!("Produce version {version}: {error}"))?;
+    let shard = &client.shard;
+    let mut intake = Intake {
+        shard,
+        now: shard.net.wall_clock(),
+        version,
+        has_transactional_id: decoded.transactional_id.is_some(),
+        is_admin: request.client_id.as_deref() == Some(ADMIN_CLIENT_ID),
+        refused: refused_as_a_whole(&decoded),
+        frame: FrameSplitter::new(body),
+        items: Vec::new(),
+        places: Vec::new(),
+        has_failed: false,
+    };
+    let responses = (0..)
+        .zip(decoded.topic_data)
+        .map(|(index, topic)| intake.topic(index, topic))
+        .collect();
+    let Intake {
+        items,
+        places,
+        has_failed,
+        ..
+    } = intake;
+    let group = AppendGroup::for_connection(places.len(), Rc::clone(&client.registered.wake));
+    if places.is_empty() {
+        client.registered.wake.notify();
+    }
+    let answer = ProduceAnswer {
+        correlation_id,
+        version,
+        is_silent: decoded.acks == 0,
+        response: ProduceResponse {
+            responses,
+            ..ProduceResponse::default()
+        },
+        places,
+        group: Rc::clone(&group),
+        has_failed,
+    };
+    queue(shard, items, decoded.acks == -1, decoded.timeout_ms, &group).await;
+    Ok(answer)
+}
+
+/// What is wrong with every batch of a request, if anything.
+fn refused_as_a_whole(request: &ProduceRequest) -> Option<ErrorCode> {
+    (!(-1..=1).contains(&request.acks)).then_some(ErrorCode::InvalidRequiredAcks)
+}
+
+/// Hands the batches to their owners, in order: one message to each.
+async fn queue<E: Env>(
+    shard: &Rc<Shard<E>>,
+    items: Vec<AppendItem>,
+    until_committed: bool,
+    timeout_ms: i32,
+    group: &Rc<AppendGroup>,
+) {
+    let timeout_ms = u64::try_from(timeout_ms).unwrap_or(0);
+    let terms = AppendTerms {
+        until_committed,
+        deadline: shard.net.now().plus_ms(timeout_ms),
+    };
+    let mut remote: Vec<(ShardId, Vec<AppendItem>)> = Vec::new();
+    for item in items {
+        let owner = shard.owner(item.partition);
+        if owner == shard.id {
+            let place = item.index;
+            shard.append(item, place, terms, group);
+        } else if let Some((_, batches)) = remote.iter_mut().find(|(known, _)| *known == owner) {
+            batches.push(item);
+        } else {
+            remote.push((owner, vec![item]));
+        }
+    }
+    for (owner, items) in remote {
+        let request = message::Request::Append(AppendRequest {
+            until_committed,
+            timeout_ms,
+            items,
+        });
+        shard
+            .calls
+            .start_append(owner, request, Rc::clone(group))
+            .await;
+    }
+}
+
+/// Takes in the batches of one request.
+struct Intake<'a, E: Env> {
+    shard: &'a Rc<Shard<E>>,
+    now: Timestamp,
+    version: i16,
+    has_transactional_id: bool,
+    is_admin: bool,
+    refused: Option<ErrorCode>,
+    frame: FrameSplitter,
+    items: Vec<AppendItem>,
+    places: Vec<(usize, usize)>,
+    has_failed: bool,
+}
+
+impl<E: Env> Intake<'_, E> {
+    fn topic(&mut self, index: usize, data: TopicProduceData) -> TopicProduceResponse {
+        let TopicProduceData {
+            name,
+            topic_id,
+            partition_data,
+        } = data;
+        let topic = self.find(&name, topic_id);
+        let places = (0..).zip(partition_data);
+        let partition_responses = places
+            .map(|(at, partition)| self.partition((index, at), &topic, partition))
+            .collect();
+        TopicProduceResponse {
+            name,
+            topic_id,
+            partition_responses,
+        }
+    }
+
+    fn find(
+        &self,
+        name: &Str,
+        topic_id: pelton_model::TopicId,
+    ) -> Result<Rc<TopicEntry>, ErrorCode> {
+        if let Some(error) = self.refused {
+            return Err(error);
+        }
+        let topic = if self.version < 13 {
+            self.shard
+                .topic_by_name(name)
+                .ok_or(ErrorCode::UnknownTopicOrPartition)?
+        } else {
+            self.shard
+                .topic_by_id(topic_id)
+                .ok_or(ErrorCode::UnknownTopicId)?
+        };
+        if topic.is_internal && !self.is_admin {
+            return Err(ErrorCode::InvalidTopicException);
+        }
+        Ok(topic)
+    }
+
+    fn partition(
+        &mut self,
+        place: (usize, usize),
+        topic: &Result<Rc<TopicEntry>, ErrorCode>,
+        data: PartitionProduceData,
+    ) -> PartitionProduceResponse {
+        match self.admit(place, topic, &data) {
+            Ok(()) => PartitionProduceResponse {
+                index: data.index,
+                ..PartitionProduceResponse::default()
+            },
+            Err(invalid) => {
+                self.has_failed = true;
+                refusal(data.index, &invalid)
+            }
+        }
+    }
+
+    fn admit(
+        &mut self,
+        place: (usize, usize),
+        topic: &Result<Rc<TopicEntry>, ErrorCode>,
+        data: &PartitionProduceData,
+    ) -> Result<(), InvalidBatch> {
+        let topic = topic.as_ref().map_err(|&error| bare(error))?;
+        if !topic.has_partition(data.index) {
+            return Err(bare(ErrorCode::UnknownTopicOrPartition));
+        }
+        let Some(range) = data.records.as_ref().and_then(|records| records.range()) else {
+            return Err(bare(ErrorCode::InvalidRecord));
+        };
+        let mut batch = self.frame.take(range);
+        let rules = ProduceRules {
+            now: self.now,
+            max_message_bytes: bytes_of(topic.config.max_message_bytes),
+            segment_bytes: bytes_of(topic.config.segment_bytes),
+            timestamp_type: topic.config.message_timestamp_type,
+            before_max_ms: topic.config.message_timestamp_before_max_ms,
+            after_max_ms: topic.config.message_timestamp_after_max_ms,
+            compacted: topic.config.cleanup_policy.compact,
+            produce_version: self.version,
+            has_transactional_id: self.has_transactional_id,
+        };
+        let valid = validate_produce(&batch, &rules, &mut self.shard.scratch.borrow_mut())?;
+        if valid.is_transactional {
+            // Transactions are not served: no coordinator could ever have begun this one.
+            return Err(bare(ErrorCode::InvalidTxnState));
+        }
+        batch.truncate(valid.size_bytes);
+        let partition = TopicPartition {
+            topic_id: topic.id,
+            partition: PartitionId(data.index),
+        };
+        let index =
+            u32::try_from(self.places.len()).expect("fewer partitions than bytes in a frame");
+        self.items.push(item(index, partition, batch, &valid));
+        self.places.push(place);
+        Ok(())
+    }
+}
+
+fn item(index: u32, partition: TopicPartition, batch: BytesMut, valid: &ValidBatch) -> AppendItem {
+    let facts = BatchFacts {
+        last_offset_delta: valid.last_offset_delta,
+        producer: valid.producer.map(ProducerStamp::from),
+        is_transactional: valid.is_transactional,
+        max_timestamp: valid.max_timestamp,
+    };
+    AppendItem {
+        index,
+        partition,
+        batch,
+        facts,
+        rewrite: valid.timestamp_rewrite,
+    }
+}
+
+fn bytes_of(value: u32) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+fn bare(error: ErrorCode) -> InvalidBatch {
+    InvalidBatch {
+        error,
+        message: String::new(),
+        record_errors: Vec::new(),
+    }
+}
+
+fn refusal(index: i32, invalid: &InvalidBatch) -> PartitionProduceResponse {
+    let record_errors =
+        invalid
+            .record_errors
+            .iter()
+            .map(|(batch_index, text)| BatchIndexAndErrorMessage {
+                batch_index: *batch_index,
+                batch_index_error_message: Some(Str::from(text)),
+            });
+    PartitionProduceResponse {
+        index,
+        error_code: invalid.error.code(),
+        base_offset: -1,
+        record_errors: record_errors.collect(),
+        error_message: (!invalid.message.is_empty()).then(|| Str::from(&invalid.message)),
+        ..PartitionProduceResponse::default()
+    }
+}
+
+fn endpoint<E: Env>(client: &Client<E>) -> NodeEndpoint {
+    let identity = client.shard.identity();
+    let told = &identity.endpoints[client.listener_index];
+    NodeEndpoint {
+        node_id: identity.node_id.0,
+        host: told.host.clone(),
+        port: i32::from(told.port),
+        rack: client.shard.config.broker_rack.as_deref().map(Str::from),
+    }
+}
+
+impl ProduceAnswer {
+    /// Whether every batch is decided.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.group.is_complete()
+    }
+
+    /// Whether nothing is to be sent (acks=0).
+    pub(crate) fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+
+    /// Whether any batch of a complete answer failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed || self.group.has_failed()
+    }
+
+    /// Encodes a complete answer behind what is in `out`.
+    pub(crate) fn encode<E: Env>(mut self, client: &Client<E>, out: &mut Vec<Slice>) {
+        let mut names_leader = false;
+        for (&(topic, partition), outcome) in self.places.iter().zip(self.group.take()) {
+            let response = &mut self.response.responses[topic].partition_responses[partition];
+            names_leader |= outcome.leader.is_some();
+            fill(response, &outcome);
+        }
+        if names_leader {
+            self.response.node_endpoints.push(endpoint(client));
+        }
+        let writer = header::response_frame(self.correlation_id, self.version, &self.response);
+        out.extend(writer.into_slices());
+    }
+}
+
+fn fill(response: &mut PartitionProduceResponse, outcome: &AppendOutcome) {
+    response.error_code = outcome.error.code();
+    response.base_offset = outcome.base_offset.0;
+    response.log_append_time_ms = outcome.log_append_time.0;
+    response.log_start_offset = outcome.log_start.0;
+    if let Some(leader) = outcome.leader {
+        response.current_leader = LeaderIdAndEpoch {
+            leader_id: leader.node.0,
+            leader_epoch: leader.epoch.0,
+        };
+    }
+}

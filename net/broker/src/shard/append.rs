@@ -1,0 +1,534 @@
+//! The owner's side of Produce: plan, queue, write once for each partition and turn, answer.
+//!
+//! The life of a batch here: [`Shard::append`] plans it (sync, no await), stamps offset and epoch into its header and queues it; the
+//! shard's flusher, which runs after the connections that are ready, writes everything queued for a partition with one vectored write;
+//! then the partition's ends move, and outcomes and waiting fetches are settled.
+//!
+//! Invariants:
+//! 1. No batch is written that was not planned, and none is answered as appended before it is written.
+//! 2. After a failed write the partition is offline: everything planned behind it is answered KAFKA_STORAGE_ERROR and never written.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use bytes::{Bytes, BytesMut};
+use pelton_machine::partition::{Acks, PlanRefused, Planned, Progress};
+use pelton_machine::purgatory::{CommitWaiters, CommitWatched, WaiterId};
+use pelton_model::batch::{TimestampType, patch};
+use pelton_model::map::Map;
+use pelton_model::producer_state::Duplicate;
+use pelton_model::task::Notify;
+use pelton_model::{ErrorCode, LeaderEpoch, Monotonic, Offset, ShardId, Timestamp, TopicPartition};
+use pelton_storage::{BatchFacts as LoggedBatch, StorageError};
+use pelton_transport::net::{Net, TaskClass};
+
+use super::Shard;
+use super::message::{AppendItem, AppendOutcome, AppendRequest, CallId, Message, Response};
+use super::slot::Slot;
+use crate::env::Env;
+
+/// Sends the outcomes to the shard that asked, each with its number there.
+type AnswerPeer = Box<dyn Fn(Vec<(u32, AppendOutcome)>)>;
+
+/// Who hears when a group is complete.
+enum Listener {
+    /// A connection of this shard.
+    Connection(Rc<Notify>),
+    /// Another shard: the answer to its call.
+    Peer(AnswerPeer),
+}
+
+/// The outcomes of the batches of one Produce request (or of one owner's part of it).
+pub(crate) struct AppendGroup {
+    outcomes: RefCell<Vec<Option<AppendOutcome>>>,
+    /// The request's own numbers of the places, where they differ from their order here.
+    indexes: Vec<u32>,
+    open: Cell<usize>,
+    has_failed: Cell<bool>,
+    listener: Listener,
+}
+
+impl AppendGroup {
+    /// A group of `count` places for a connection of this shard.
+    pub(crate) fn for_connection(count: usize, wake: Rc<Notify>) -> Rc<Self> {
+        Rc::new(Self {
+            outcomes: RefCell::new((0..count).map(|_| None).collect()),
+            indexes: Vec::new(),
+            open: Cell::new(count),
+            has_failed: Cell::new(false),
+            listener: Listener::Connection(wake),
+        })
+    }
+
+    fn for_peer(indexes: Vec<u32>, answer: AnswerPeer) -> Rc<Self> {
+        Rc::new(Self {
+            outcomes: RefCell::new(indexes.iter().map(|_| None).collect()),
+            open: Cell::new(indexes.len()),
+            has_failed: Cell::new(false),
+            indexes,
+            listener: Listener::Peer(answer),
+        })
+    }
+
+    /// Whether every place has its outcome.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.open.get() == 0
+    }
+
+    /// Whether any outcome so far is an error.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.get()
+    }
+
+    /// Takes the outcomes of a complete group, in the order of the places.
+    pub(crate) fn take(&self) -> impl Iterator<Item = AppendOutcome> + use<> {
+        assert!(self.is_complete());
+        let outcomes = std::mem::take(&mut *self.outcomes.borrow_mut());
+        outcomes
+            .into_iter()
+            .map(|outcome| outcome.expect("a complete group has every outcome"))
+    }
+
+    /// Fills one place; the last one tells whoever listens.
+    pub(crate) fn complete(&self, index: u32, outcome: AppendOutcome) {
+        if outcome.error != ErrorCode::None {
+            self.has_failed.set(true);
+        }
+        {
+            let place = &mut self.outcomes.borrow_mut()[index as usize];
+            assert!(place.is_none(), "an outcome is given once");
+            *place = Some(outcome);
+        }
+        self.open.set(self.open.get() - 1);
+        if !self.is_complete() {
+            return;
+        }
+        match &self.listener {
+            Listener::Connection(wake) => wake.notify(),
+            Listener::Peer(answer) => {
+                answer(self.indexes.iter().copied().zip(self.take()).collect());
+            }
+        }
+    }
+
+    /// Fills the places that another shard answered.
+    pub(crate) fn complete_remote(&self, response: Response) {
+        if let Response::Appended(outcomes) = response {
+            for (index, outcome) in outcomes {
+                self.complete(index, outcome);
+            }
+        } else {
+            // The owner stops: whether the records were appended is unknown, which is what the code says.
+            self.complete_open(ErrorCode::RequestTimedOut);
+        }
+    }
+
+    fn complete_open(&self, error: ErrorCode) {
+        let open: Vec<usize> = {
+            let outcomes = self.outcomes.borrow();
+            (0..outcomes.len())
+                .filter(|&index| outcomes[index].is_none())
+                .collect()
+        };
+        for index in open {
+            let index = u32::try_from(index).expect("places are counted by u32");
+            self.complete(index, AppendOutcome::refused(error));
+        }
+    }
+}
+
+/// Where an outcome goes, and what it will be if all goes well.
+pub(crate) struct Place {
+    pub(crate) outcome: AppendOutcome,
+    pub(crate) group: Rc<AppendGroup>,
+    pub(crate) index: u32,
+}
+
+impl Place {
+    fn settle(self) {
+        self.group.complete(self.index, self.outcome);
+    }
+
+    fn refuse(self, outcome: AppendOutcome) {
+        self.group.complete(self.index, outcome);
+    }
+}
+
+/// What is queued for a partition: a batch to write, or a repeated one that waits for what is queued before it.
+pub(crate) struct Pending {
+    pub(crate) write: Option<(Bytes, LoggedBatch)>,
+    next_offset: Offset,
+    place: Place,
+    terms: AppendTerms,
+}
+
+/// The outcomes that wait for a high watermark (acks=all).
+#[derive(Default)]
+pub(crate) struct Commits {
+    waiters: CommitWaiters,
+    places: Map<WaiterId, Place>,
+    next_id: u64,
+}
+
+/// How one request's batches are answered.
+#[derive(Clone, Copy)]
+pub(crate) struct AppendTerms {
+    /// Answer when the high watermark covers the records, not when they are written.
+    pub(crate) until_committed: bool,
+    /// When to give up waiting for that.
+    pub(crate) deadline: Monotonic,
+}
+
+impl<E: Env> Shard<E> {
+    /// Takes in another shard's part of a Produce request.
+    pub(crate) fn append_for_peer(
+        self: &Rc<Self>,
+        peer: ShardId,
+        id: CallId,
+        request: AppendRequest,
+    ) {
+        let indexes = request.items.iter().map(|item| item.index).collect();
+        let shard = Rc::clone(self);
+        let answer = move |outcomes| {
+            shard.calls.post(
+                peer,
+                Message::Response {
+                    id,
+                    response: Response::Appended(outcomes),
+                },
+            );
+        };
+        let group = AppendGroup::for_peer(indexes, Box::new(answer));
+        let terms = AppendTerms {
+            until_committed: request.until_committed,
+            deadline: self.net.now().plus_ms(request.timeout_ms),
+        };
+        for (place, item) in (0_u32..).zip(request.items) {
+            self.append(item, place, terms, &group);
+        }
+    }
+
+    /// Plans one batch for a partition of this shard and queues it; the outcome goes to `place` of `group`.
+    pub(crate) fn append(
+        &self,
+        item: AppendItem,
+        place: u32,
+        terms: AppendTerms,
+        group: &Rc<AppendGroup>,
+    ) {
+        let Some(slot) = self.slot(item.partition) else {
+            group.complete(
+                place,
+                AppendOutcome::refused(ErrorCode::UnknownTopicOrPartition),
+            );
+            return;
+        };
+        let acks = if terms.until_committed {
+            Acks::All
+        } else {
+            Acks::Leader
+        };
+        let (planned, log_start) = {
+            let mut state = slot.state.borrow_mut();
+            (state.plan_append(&item.facts, acks), state.log_start())
+        };
+        match planned {
+            Ok(Planned::Append(plan)) => {
+                let mut batch = item.batch;
+                let mut log_append_time = Timestamp::NONE;
+                if let Some((kind, timestamp)) = item.rewrite {
+                    patch::set_max_timestamp(&mut batch, kind, timestamp);
+                    if kind == TimestampType::LogAppendTime {
+                        log_append_time = timestamp;
+                    }
+                }
+                let outcome = AppendOutcome {
+                    error: ErrorCode::None,
+                    base_offset: plan.base_offset,
+                    log_append_time,
+                    log_start,
+                    leader: None,
+                };
+                let facts = LoggedBatch {
+                    base_offset: plan.base_offset,
+                    last_offset: plan.last_offset,
+                    max_timestamp: item.facts.max_timestamp,
+                    leader_epoch: plan.leader_epoch,
+                };
+                let bytes = stamp(batch, plan.base_offset, plan.leader_epoch);
+                self.queue(
+                    &slot,
+                    Pending {
+                        write: Some((bytes, facts)),
+                        next_offset: plan.next_offset(),
+                        place: Place {
+                            outcome,
+                            group: Rc::clone(group),
+                            index: place,
+                        },
+                        terms,
+                    },
+                );
+            }
+            Ok(Planned::Duplicate(original)) => {
+                // Behind whatever is queued, so that it is answered no sooner than its original.
+                let outcome = duplicate_outcome(&slot, original, log_start);
+                self.queue(
+                    &slot,
+                    Pending {
+                        write: None,
+                        next_offset: original.last_offset.plus(1),
+                        place: Place {
+                            outcome,
+                            group: Rc::clone(group),
+                            index: place,
+                        },
+                        terms,
+                    },
+                );
+            }
+            Err(refused) => group.complete(place, refusal(&slot, refused)),
+        }
+    }
+
+    fn queue(&self, slot: &Rc<Slot<E>>, pending: Pending) {
+        slot.pending.borrow_mut().push(pending);
+        if !slot.is_dirty.replace(true) {
+            self.dirty.borrow_mut().push(Rc::clone(slot));
+            self.flush_wanted.notify();
+        }
+    }
+
+    /// The shard's flusher: one write for each partition with queued batches and turn.
+    pub(crate) async fn run_flusher(self: Rc<Self>) {
+        loop {
+            self.flush_wanted.notified().await;
+            loop {
+                let dirty = std::mem::take(&mut *self.dirty.borrow_mut());
+                if dirty.is_empty() {
+                    break;
+                }
+                for slot in dirty {
+                    self.start_flush(slot).await;
+                }
+            }
+            self.post_wake_ups();
+        }
+    }
+
+    /// Flushes in place what the disk takes at once; a roll, which may wait for the disk, gets a task of its own, so that it does
+    /// not hold up other partitions.
+    async fn start_flush(self: &Rc<Self>, slot: Rc<Slot<E>>) {
+        slot.is_dirty.set(false);
+        if slot.is_flushing.replace(true) {
+            return;
+        }
+        let queued = slot.queued_bytes();
+        if slot.log.roll_wanted(queued) {
+            let shard = Rc::clone(self);
+            self.net.spawn(TaskClass::Request, async move {
+                shard.flush(&slot).await;
+                shard.post_wake_ups();
+            });
+        } else {
+            self.flush(&slot).await;
+        }
+    }
+
+    /// Writes everything queued, also what is queued meanwhile.
+    async fn flush(&self, slot: &Slot<E>) {
+        loop {
+            let queued = std::mem::take(&mut *slot.pending.borrow_mut());
+            if queued.is_empty() {
+                break;
+            }
+            let (bytes, facts): (Vec<Bytes>, Vec<LoggedBatch>) = queued
+                .iter()
+                .filter_map(|pending| pending.write.clone())
+                .unzip();
+            match self.write(slot, &bytes, &facts).await {
+                Ok(progress) => {
+                    let size_bytes = bytes.iter().map(Bytes::len).sum();
+                    for pending in queued {
+                        self.settle_written(slot, pending, progress);
+                    }
+                    self.on_progress(slot.id, progress, size_bytes);
+                }
+                Err(error) => {
+                    tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "the log failed");
+                    self.fail(slot, queued);
+                }
+            }
+        }
+        slot.is_flushing.set(false);
+    }
+
+    async fn write(
+        &self,
+        slot: &Slot<E>,
+        bytes: &[Bytes],
+        facts: &[LoggedBatch],
+    ) -> Result<Progress, StorageError> {
+        if slot.state.borrow().is_offline() {
+            return Err(StorageError::Failed {
+                path: slot.directory.clone(),
+            });
+        }
+        let Some(first) = facts.first() else {
+            return Ok(Progress::default());
+        };
+        if slot.log.roll_wanted(bytes.iter().map(Bytes::len).sum()) {
+            slot.log.roll(slot.producer_snapshot()).await?;
+        }
+        let next_offset = slot.log.append(bytes, facts).await?;
+        Ok(slot
+            .state
+            .borrow_mut()
+            .on_appended(first.leader_epoch, next_offset))
+    }
+
+    fn settle_written(&self, slot: &Slot<E>, pending: Pending, progress: Progress) {
+        let Pending {
+            next_offset,
+            place,
+            terms,
+            ..
+        } = pending;
+        if progress.is_fenced {
+            place.refuse(AppendOutcome {
+                leader: Some(slot.leader_hint()),
+                ..AppendOutcome::refused(ErrorCode::NotLeaderOrFollower)
+            });
+        } else if terms.until_committed {
+            let high_watermark = slot.state.borrow().high_watermark();
+            self.await_commit(slot.id, next_offset, high_watermark, terms.deadline, place);
+        } else {
+            place.settle();
+        }
+    }
+
+    fn await_commit(
+        &self,
+        partition: TopicPartition,
+        next_offset: Offset,
+        high_watermark: Offset,
+        deadline: Monotonic,
+        place: Place,
+    ) {
+        let mut commits = self.commits.borrow_mut();
+        let id = WaiterId(commits.next_id);
+        match commits
+            .waiters
+            .watch(id, partition, next_offset, high_watermark, deadline)
+        {
+            CommitWatched::Committed => {
+                drop(commits);
+                place.settle();
+            }
+            CommitWatched::Full => {
+                drop(commits);
+                place.refuse(AppendOutcome::refused(ErrorCode::RequestTimedOut));
+            }
+            CommitWatched::Waiting => {
+                commits.next_id += 1;
+                commits.places.insert(id, place);
+            }
+        }
+    }
+
+    /// Settles what has waited for this high watermark.
+    pub(crate) fn settle_committed(&self, partition: TopicPartition, high_watermark: Offset) {
+        let mut woken = Vec::new();
+        self.commits
+            .borrow_mut()
+            .waiters
+            .on_high_watermark(partition, high_watermark, &mut woken);
+        for place in self.take_commits(&woken) {
+            place.settle();
+        }
+    }
+
+    /// Answers everything that waits on a partition that is gone or failed.
+    pub(crate) fn refuse_commits(&self, partition: TopicPartition, error: ErrorCode) {
+        let mut woken = Vec::new();
+        self.commits
+            .borrow_mut()
+            .waiters
+            .on_gone(partition, &mut woken);
+        for place in self.take_commits(&woken) {
+            place.refuse(AppendOutcome::refused(error));
+        }
+    }
+
+    fn take_commits(&self, ids: &[WaiterId]) -> Vec<Place> {
+        let places = &mut self.commits.borrow_mut().places;
+        ids.iter().filter_map(|id| places.remove(id)).collect()
+    }
+
+    /// The log failed: nothing planned behind it will ever be written.
+    fn fail(&self, slot: &Slot<E>, queued: Vec<Pending>) {
+        slot.state.borrow_mut().go_offline();
+        for pending in queued {
+            pending
+                .place
+                .refuse(AppendOutcome::refused(ErrorCode::KafkaStorageError));
+        }
+        self.refuse_commits(slot.id, ErrorCode::KafkaStorageError);
+        self.on_gone(slot.id);
+    }
+
+    /// Answers what has waited for the high watermark until its time is up (maintenance).
+    pub(crate) fn expire_commits(&self) {
+        let mut expired = Vec::new();
+        self.commits
+            .borrow_mut()
+            .waiters
+            .expire(self.net.now(), &mut expired);
+        for place in self.take_commits(&expired) {
+            place.refuse(AppendOutcome::refused(ErrorCode::RequestTimedOut));
+        }
+    }
+}
+
+/// A repeated batch is answered with its original's offset and time.
+fn duplicate_outcome<E: Env>(
+    slot: &Slot<E>,
+    original: Duplicate,
+    log_start: Offset,
+) -> AppendOutcome {
+    let kind = slot.config.borrow().message_timestamp_type;
+    let is_append_time = kind == TimestampType::LogAppendTime;
+    AppendOutcome {
+        error: ErrorCode::None,
+        base_offset: original.base_offset,
+        log_append_time: if is_append_time {
+            original.timestamp
+        } else {
+            Timestamp::NONE
+        },
+        log_start,
+        leader: None,
+    }
+}
+
+/// Stamps the leader's part of the header, which no checksum covers.
+fn stamp(mut batch: BytesMut, base_offset: Offset, leader_epoch: LeaderEpoch) -> Bytes {
+    patch::set_base_offset(&mut batch, base_offset);
+    patch::set_leader_epoch(&mut batch, leader_epoch);
+    batch.freeze()
+}
+
+fn refusal<E: Env>(slot: &Slot<E>, refused: PlanRefused) -> AppendOutcome {
+    let error = match refused {
+        PlanRefused::Offline => ErrorCode::KafkaStorageError,
+        PlanRefused::NotLeader => ErrorCode::NotLeaderOrFollower,
+        PlanRefused::NotEnoughReplicas => ErrorCode::NotEnoughReplicas,
+        PlanRefused::OutOfOrderSequence => ErrorCode::OutOfOrderSequenceNumber,
+        PlanRefused::InvalidProducerEpoch => ErrorCode::InvalidProducerEpoch,
+    };
+    let leader = (refused == PlanRefused::NotLeader).then(|| slot.leader_hint());
+    AppendOutcome {
+        leader,
+        ..AppendOutcome::refused(error)
+    }
+}

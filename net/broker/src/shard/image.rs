@@ -1,0 +1,291 @@
+//! Bringing a shard's partitions in line with a new metadata image.
+//!
+//! Invariants:
+//! 1. A partition's directory exists before its topic's creation is answered, and is renamed away before its deletion is.
+//! 2. A directory of another topic id under a partition's name is a stray: it is moved aside, never opened as this partition's log.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use pelton_machine::image::{MetadataDelta, MetadataImage, PartitionImage};
+use pelton_machine::partition::{LogOffsets, Partition, PartitionState, Updated};
+use pelton_model::config::topic::TopicConfig;
+use pelton_model::producer_state::ProducerStates;
+use pelton_model::{ErrorCode, TopicPartition};
+use pelton_storage::disk::Disk;
+use pelton_storage::{Log, LogConfig, OpenOptions, StorageError};
+
+use super::Shard;
+use super::message::ImageUpdate;
+use super::slot::Slot;
+use crate::boot::Opening;
+use crate::env::Env;
+
+impl<E: Env> Shard<E> {
+    /// Makes this shard's partitions what the image says, then lets the image be seen.
+    pub(crate) async fn apply_image(self: &Rc<Self>, update: ImageUpdate) {
+        let ImageUpdate {
+            image,
+            delta,
+            opening,
+        } = update;
+        if let Some(opening) = &opening {
+            let _already_set = self.identity.set(Arc::clone(&opening.identity));
+        }
+        self.remove_deleted(&delta).await;
+        let changed: Vec<TopicPartition> = match &opening {
+            Some(_) => all_partitions(&image),
+            None => delta.partitions.iter().copied().collect(),
+        };
+        for partition in changed {
+            if self.owner(partition) == self.id {
+                self.apply_partition(&image, partition, opening.as_deref())
+                    .await;
+            }
+        }
+        self.apply_configs(&image, &delta);
+        self.post_wake_ups();
+        let config = |topic: &str| self.topic_config(&image, topic);
+        self.topics
+            .borrow_mut()
+            .apply(&image, &delta, opening.is_some(), config);
+        *self.image.borrow_mut() = image;
+    }
+
+    async fn remove_deleted(self: &Rc<Self>, delta: &MetadataDelta) {
+        let is_deleted = |slot: &Rc<Slot<E>>| delta.topics_deleted.contains_key(&slot.id.topic_id);
+        if delta.topics_deleted.is_empty() {
+            return;
+        }
+        for slot in self.all_slots().into_iter().filter(is_deleted) {
+            self.slots.borrow_mut().remove(&slot.id);
+            self.refuse_commits(slot.id, ErrorCode::UnknownTopicOrPartition);
+            self.on_gone(slot.id);
+            if let Err(error) = slot.log.delete().await {
+                tracing::warn!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot delete the log");
+            }
+        }
+    }
+
+    async fn apply_partition(
+        self: &Rc<Self>,
+        image: &MetadataImage,
+        id: TopicPartition,
+        opening: Option<&Opening>,
+    ) {
+        let (Some(topic), Some(partition)) = (image.topic(id.topic_id), image.partition(id)) else {
+            return;
+        };
+        let state = self.partition_state(partition);
+        if let Some(slot) = self.slot(id) {
+            let updated = slot.state.borrow_mut().update(state);
+            self.on_updated(&slot, updated).await;
+            return;
+        }
+        if !partition.replicas.contains(&self.config.node_id) {
+            return;
+        }
+        let name: Arc<str> = Arc::from(topic.name());
+        let config = self.topic_config(image, &name);
+        let directory = self
+            .identity()
+            .data_directory
+            .join(format!("{name}-{}", id.partition));
+        let place = LogPlace {
+            id,
+            name,
+            directory,
+        };
+        match self.open_log(&place, &config, opening).await {
+            Ok((log, producers)) => {
+                let high_watermark = opening
+                    .and_then(|opening| opening.partition(&place.name, id.partition.0))
+                    .and_then(|known| known.high_watermark)
+                    .unwrap_or(log.log_start());
+                self.insert_slot(place, log, producers, high_watermark, state, config)
+                    .await;
+            }
+            Err(error) => {
+                tracing::error!(topic = %place.name, partition = %id.partition, %error, "cannot open the log");
+            }
+        }
+    }
+
+    async fn insert_slot(
+        self: &Rc<Self>,
+        place: LogPlace,
+        log: Log<E::Disk>,
+        producers: ProducerStates,
+        high_watermark: pelton_model::Offset,
+        state: PartitionState,
+        config: Arc<TopicConfig>,
+    ) {
+        let offsets = LogOffsets {
+            log_start: log.log_start(),
+            log_end: log.log_end(),
+            high_watermark,
+        };
+        let min_isr = i32::try_from(config.min_insync_replicas).unwrap_or(i32::MAX);
+        let leader_epoch = state.leader_epoch;
+        let partition = Partition::new(state, offsets, min_isr, producers);
+        let leads = partition.is_leader();
+        let slot = Rc::new(Slot {
+            id: place.id,
+            topic: place.name,
+            directory: place.directory,
+            state: std::cell::RefCell::new(partition),
+            log,
+            config: std::cell::RefCell::new(config),
+            pending: std::cell::RefCell::default(),
+            is_dirty: std::cell::Cell::new(false),
+            is_flushing: std::cell::Cell::new(false),
+        });
+        if leads && let Err(error) = slot.log.assign_epoch(leader_epoch).await {
+            tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot note the leader epoch");
+            slot.state.borrow_mut().go_offline();
+        }
+        self.slots.borrow_mut().insert(slot.id, slot);
+    }
+
+    async fn open_log(
+        &self,
+        place: &LogPlace,
+        config: &TopicConfig,
+        opening: Option<&Opening>,
+    ) -> Result<(Log<E::Disk>, ProducerStates), StorageError> {
+        let known = opening.and_then(|o| o.partition(&place.name, place.id.partition.0));
+        let log_config = log_config(config);
+        let Some(known) = known else {
+            let log =
+                Log::create(&self.store, &place.directory, place.id.topic_id, log_config).await?;
+            return Ok((log, ProducerStates::new()));
+        };
+        if known
+            .topic_id
+            .is_some_and(|found| found != place.id.topic_id)
+        {
+            self.move_stray(place).await?;
+            let log =
+                Log::create(&self.store, &place.directory, place.id.topic_id, log_config).await?;
+            return Ok((log, ProducerStates::new()));
+        }
+        let options = OpenOptions {
+            config: log_config,
+            recovery_point: known.recovery_point,
+            clean: opening.is_some_and(|opening| opening.clean),
+            log_start: known.log_start,
+        };
+        let (log, recovery) = Log::open(&self.store, &place.directory, options).await?;
+        if recovery.truncated_bytes > 0 {
+            tracing::warn!(
+                topic = %place.name,
+                partition = %place.id.partition,
+                truncated_bytes = recovery.truncated_bytes,
+                log_end = %recovery.log_end,
+                "cut a torn tail"
+            );
+        }
+        Ok((log, recovery.producer_states))
+    }
+
+    async fn move_stray(&self, place: &LogPlace) -> Result<(), StorageError> {
+        let mut aside = place.directory.as_os_str().to_owned();
+        aside.push(format!(".{}-stray", self.draw_id()));
+        let aside = PathBuf::from(aside);
+        tracing::warn!(directory = %place.directory.display(), aside = %aside.display(), "a stray log");
+        self.store.disk().rename(&place.directory, &aside).await?;
+        Ok(())
+    }
+
+    async fn on_updated(self: &Rc<Self>, slot: &Rc<Slot<E>>, updated: Updated) {
+        match updated {
+            Updated::Ignored => {}
+            Updated::Merged(progress) => {
+                self.on_progress(slot.id, progress, usize::MAX);
+                self.post_wake_ups();
+            }
+            Updated::Leader { progress, .. } => {
+                let epoch = slot.state.borrow().leader_epoch();
+                if let Err(error) = slot.log.assign_epoch(epoch).await {
+                    tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot note the leader epoch");
+                    slot.state.borrow_mut().go_offline();
+                }
+                self.on_progress(slot.id, progress, usize::MAX);
+                self.on_gone(slot.id);
+            }
+            Updated::Follower => {
+                self.refuse_commits(slot.id, ErrorCode::NotLeaderOrFollower);
+                self.on_gone(slot.id);
+            }
+        }
+    }
+
+    fn apply_configs(&self, image: &MetadataImage, delta: &MetadataDelta) {
+        for resource in &delta.configs {
+            let slots = self.all_slots();
+            for slot in slots.iter().filter(|slot| *slot.topic == *resource.name) {
+                let config = self.topic_config(image, &slot.topic);
+                slot.log.set_config(log_config(&config));
+                let min_isr = i32::try_from(config.min_insync_replicas).unwrap_or(i32::MAX);
+                let progress = slot.state.borrow_mut().set_min_insync_replicas(min_isr);
+                self.on_progress(slot.id, progress, usize::MAX);
+                *slot.config.borrow_mut() = config;
+            }
+        }
+    }
+
+    fn topic_config(&self, image: &MetadataImage, topic: &str) -> Arc<TopicConfig> {
+        let overrides = image.topic_configs(topic).into_iter().flatten();
+        let overrides = overrides.map(|(name, value)| (name.as_str(), value.as_str()));
+        match TopicConfig::from_overrides(&self.config, overrides) {
+            Ok(config) => Arc::new(config),
+            Err(error) => {
+                tracing::error!(topic, %error, "the topic's configuration is unusable: the broker's defaults hold");
+                Arc::new(self.config.topic_defaults.clone())
+            }
+        }
+    }
+
+    fn partition_state(&self, partition: &PartitionImage) -> PartitionState {
+        PartitionState {
+            local: self.config.node_id,
+            leader: partition.leader_id,
+            leader_epoch: partition.leader_epoch,
+            partition_epoch: partition.partition_epoch,
+            replicas: partition.replicas.clone(),
+            isr: partition.isr.clone(),
+        }
+    }
+}
+
+/// Where a partition's log lies.
+struct LogPlace {
+    id: TopicPartition,
+    name: Arc<str>,
+    directory: PathBuf,
+}
+
+fn log_config(config: &TopicConfig) -> LogConfig {
+    LogConfig {
+        segment_size_bytes_max: config.segment_bytes,
+        index_interval_bytes: config.index_interval_bytes,
+        index_size_bytes_max: config.segment_index_bytes,
+        compacted: config.cleanup_policy.compact,
+    }
+}
+
+fn all_partitions(image: &MetadataImage) -> Vec<TopicPartition> {
+    let of_topic = |topic: &pelton_machine::image::TopicImage| {
+        let topic_id = topic.id();
+        let ids: Vec<TopicPartition> = topic
+            .partitions()
+            .map(|(partition, _)| TopicPartition {
+                topic_id,
+                partition,
+            })
+            .collect();
+        ids
+    };
+    image.topics().flat_map(of_topic).collect()
+}

@@ -1,0 +1,97 @@
+//! What a shard does beside requests: deadlines, idle connections, checkpoints, closing.
+//!
+//! One timer for all: nothing here has a task or a timer of its own for each connection or partition.
+
+use std::rc::Rc;
+
+use pelton_model::{Monotonic, TopicId};
+use pelton_transport::net::{Connection, Net};
+
+use super::Shard;
+use super::message::PartitionCheckpoint;
+use crate::env::Env;
+
+/// How often deadlines are looked at.
+const TICK_MS: u64 = 100;
+/// Producers are expired once in so many ticks.
+const EXPIRY_TICKS: u64 = 600;
+
+impl<E: Env> Shard<E> {
+    /// Runs until the shard ends.
+    pub(crate) async fn run_maintenance(self: Rc<Self>) {
+        let mut tick = 0_u64;
+        loop {
+            self.net.sleep_until(self.net.now().plus_ms(TICK_MS)).await;
+            tick += 1;
+            let now = self.net.now();
+            self.expire_commits();
+            self.expire_watches(now);
+            self.close_idle(now);
+            if tick.is_multiple_of(EXPIRY_TICKS) {
+                self.expire_producers();
+            }
+        }
+    }
+
+    fn close_idle(&self, now: Monotonic) {
+        let idle_ms = u64::try_from(self.config.connections_max_idle_ms).ok();
+        for connection in self.connections.borrow().values() {
+            let is_idle = idle_ms.is_some_and(|ms| connection.last_active.get().plus_ms(ms) <= now);
+            let is_stalled = connection
+                .stall_deadline
+                .get()
+                .is_some_and(|deadline| deadline <= now);
+            if is_idle || is_stalled {
+                tracing::debug!(peer = %connection.socket.peer_addr(), is_idle, is_stalled, "closing a connection");
+                connection.socket.shutdown();
+            }
+        }
+    }
+
+    fn expire_producers(&self) {
+        let now = self.net.wall_clock();
+        let expiration_ms = i64::from(self.config.producer_id_expiration_ms);
+        for slot in self.all_slots() {
+            slot.state.borrow_mut().expire_producers(now, expiration_ms);
+        }
+    }
+
+    /// What should stand in the checkpoint files for this shard's partitions.
+    pub(crate) fn checkpoints(&self) -> Vec<PartitionCheckpoint> {
+        let slots = self.all_slots();
+        let of_slot = |slot: &Rc<super::slot::Slot<E>>| {
+            let state = slot.state.borrow();
+            PartitionCheckpoint {
+                topic: slot.topic.to_string(),
+                partition: slot.id.partition.0,
+                recovery_point: slot.log.recovery_point(),
+                log_start: state.log_start(),
+                high_watermark: state.high_watermark(),
+                is_clean: !state.is_offline(),
+            }
+        };
+        slots.iter().map(of_slot).collect()
+    }
+
+    /// Syncs and closes every log (at a stop).
+    pub(crate) async fn close_logs(&self) -> Vec<PartitionCheckpoint> {
+        for slot in self.all_slots() {
+            let snapshot = slot.producer_snapshot();
+            if let Err(error) = slot.log.close(snapshot).await {
+                tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot close the log");
+                slot.state.borrow_mut().go_offline();
+            }
+        }
+        self.checkpoints()
+    }
+
+    /// A random id.
+    pub(crate) fn draw_id(&self) -> TopicId {
+        let mut bytes = [0; 16];
+        self.net.random(&mut bytes);
+        // A version 4 UUID, as Kafka's are.
+        bytes[6] = (bytes[6] & 0x0f) | 0x40;
+        bytes[8] = (bytes[8] & 0x3f) | 0x80;
+        TopicId(bytes)
+    }
+}

@@ -1,0 +1,347 @@
+//! What shards say to each other. Every message: who sends it, who answers, and its bound.
+//!
+//! Invariants:
+//! 1. Messages carry owned bytes, file ranges and answers; never closures, never borrowed state.
+//! 2. A [`Request`] takes a credit from its sender (`limits::MESH_CREDITS` towards each peer) and is answered by exactly one
+//!    [`Response`] with the same call number, which brings the credit back.
+//! 3. A request is answered without waiting for another shard. What may wait long (a watch for new records) is answered at once and
+//!    followed by one [`Message::Woken`] at most, so that waiting consumers hold no credits.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use pelton_machine::image::{MetadataDelta, MetadataImage};
+use pelton_model::batch::TimestampType;
+use pelton_model::producer_state::BatchFacts;
+use pelton_model::slice::Slice;
+use pelton_model::{ErrorCode, LeaderEpoch, Monotonic, NodeId, Offset, Timestamp, TopicPartition};
+
+use crate::boot::Opening;
+use crate::controller::{self, Answer};
+
+/// The number of a call from one shard; unique among its unanswered calls.
+pub type CallId = u32;
+/// The number of a waiting fetch on the shard that waits.
+pub type WatchId = u64;
+
+/// Anything one shard may send to another.
+#[derive(Debug)]
+pub enum Message {
+    /// From any shard to any: does something and answers. Bound: credits.
+    Request {
+        /// Comes back in the answer.
+        id: CallId,
+        /// What to do.
+        request: Request,
+    },
+    /// The answer. Bound: one for each request.
+    Response {
+        /// From the request.
+        id: CallId,
+        /// What was done.
+        response: Response,
+    },
+    /// From an owner to the shard of waiting fetches: read again. Bound: one for each accepted watch.
+    Woken(Vec<WatchId>),
+    /// From a fetch's shard to an owner: this watch is over. Bound: one for each accepted watch.
+    Unwatch(WatchId),
+    /// From each shard to each other at a stop: no appends of mine are under way any more. Bound: one.
+    Drained,
+    /// From the controller's shard to every other: the start failed, end. Bound: one.
+    Abandon,
+}
+
+/// What one shard asks of another.
+#[derive(Debug)]
+pub enum Request {
+    /// From a connection's shard to the owner: appends batches of one Produce request. One for each request and owner.
+    Append(AppendRequest),
+    /// From a connection's shard to the owner: reads what is there. One for each Fetch, owner and stage.
+    Read(ReadRequest),
+    /// From a connection's shard to the owner: tell me when there is more. One for each waiting Fetch and owner.
+    Watch(WatchRequest),
+    /// From a connection's shard to the owner: offsets by timestamp. One for each ListOffsets and owner.
+    Offsets(Vec<OffsetQuery>),
+    /// From a connection's shard to the owner: end offsets of leader epochs. One for each OffsetForLeaderEpoch and owner.
+    EpochEnds(Vec<EpochEndQuery>),
+    /// From any shard to the controller's: a change of the metadata. Answered when every shard has applied it.
+    Control(controller::Command),
+    /// From the controller's shard to every shard: the new metadata. Answered when applied.
+    Publish(ImageUpdate),
+    /// From the controller's shard to every shard: accept connections on these addresses, one for each listener.
+    Listen(Vec<SocketAddr>),
+    /// From the controller's shard to every shard: what should stand in the checkpoint files.
+    Checkpoint,
+    /// From the controller's shard to every shard at a stop, after all have drained: sync and close every log.
+    Close,
+}
+
+/// What comes back.
+#[derive(Debug)]
+pub enum Response {
+    /// To [`Request::Append`]: one outcome for each item.
+    Appended(Vec<(u32, AppendOutcome)>),
+    /// To [`Request::Read`]: one outcome for each item, in order.
+    Read(Vec<ReadOutcome>),
+    /// To [`Request::Watch`].
+    Watching,
+    /// To [`Request::Offsets`]: one for each query, in order.
+    Offsets(Vec<OffsetAnswer>),
+    /// To [`Request::EpochEnds`]: one for each query, in order.
+    EpochEnds(Vec<EpochEndAnswer>),
+    /// To [`Request::Control`].
+    Control(controller::Answer),
+    /// To [`Request::Publish`].
+    Published,
+    /// To [`Request::Listen`]: whether this shard listens now.
+    Listening(Result<(), String>),
+    /// To [`Request::Checkpoint`] and [`Request::Close`].
+    Checkpoints(Vec<PartitionCheckpoint>),
+    /// The shard is stopping and did nothing.
+    Stopping,
+}
+
+impl Response {
+    /// The controller's answer; a shard that stops has none.
+    pub(crate) fn into_control(self) -> Answer {
+        if let Self::Control(answer) = self {
+            return answer;
+        }
+        Answer::Unavailable(ErrorCode::NotController)
+    }
+}
+
+/// A new version of the metadata.
+#[derive(Clone, Debug)]
+pub struct ImageUpdate {
+    /// The whole image.
+    pub image: Arc<MetadataImage>,
+    /// What changed since the image published before.
+    pub delta: Arc<MetadataDelta>,
+    /// With the first image after the start: what lies on disk, so that partitions are opened rather than created.
+    pub opening: Option<Arc<Opening>>,
+}
+
+/// The batches of one Produce request for one owner.
+#[derive(Debug)]
+pub struct AppendRequest {
+    /// Whether to answer only when the high watermark covers the records (acks=all).
+    pub until_committed: bool,
+    /// When to give up waiting for the high watermark, from the moment of receipt.
+    pub timeout_ms: u64,
+    /// At most one for each partition.
+    pub items: Vec<AppendItem>,
+}
+
+/// One partition's batch, validated.
+#[derive(Debug)]
+pub struct AppendItem {
+    /// The place of the outcome in the request.
+    pub index: u32,
+    /// Where to.
+    pub partition: TopicPartition,
+    /// One whole batch, as the producer sent it.
+    pub batch: BytesMut,
+    /// What validation found out about it.
+    pub facts: BatchFacts,
+    /// How the broker must rewrite the header's maximum timestamp, if at all.
+    pub rewrite: Option<(TimestampType, Timestamp)>,
+}
+
+/// What became of one batch.
+#[derive(Clone, Debug)]
+pub struct AppendOutcome {
+    /// `None` when appended.
+    pub error: ErrorCode,
+    /// The offset of the batch's first record; −1 on error.
+    pub base_offset: Offset,
+    /// The append time where the topic uses it, else −1.
+    pub log_append_time: Timestamp,
+    /// The partition's first offset; −1 when unknown.
+    pub log_start: Offset,
+    /// Who leads, where the client was wrong about it (KIP-951).
+    pub leader: Option<LeaderHint>,
+}
+
+impl AppendOutcome {
+    /// An outcome that is only an error.
+    #[must_use]
+    pub fn refused(error: ErrorCode) -> Self {
+        Self {
+            error,
+            base_offset: Offset::NONE,
+            log_append_time: Timestamp::NONE,
+            log_start: Offset::NONE,
+            leader: None,
+        }
+    }
+}
+
+/// The current leader of a partition, told next to an error (KIP-951).
+#[derive(Clone, Copy, Debug)]
+pub struct LeaderHint {
+    /// The node; −1 when there is none.
+    pub node: NodeId,
+    /// Its epoch.
+    pub epoch: LeaderEpoch,
+}
+
+/// The partitions of one Fetch for one owner.
+#[derive(Clone, Debug)]
+pub struct ReadRequest {
+    /// Only up to the last stable offset.
+    pub read_committed: bool,
+    /// Bytes for all items together; the first item with data may pass it by its first batch.
+    pub bytes_max: usize,
+    /// In the order of the client.
+    pub items: Vec<ReadItem>,
+}
+
+/// What to read of one partition.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadItem {
+    /// Where from.
+    pub partition: TopicPartition,
+    /// The first offset wanted.
+    pub offset: Offset,
+    /// The leader epoch that the client believes in; −1 asks for no check.
+    pub current_leader_epoch: LeaderEpoch,
+    /// The epoch of the last record the client has; −1 asks for no check (KIP-595).
+    pub last_fetched_epoch: LeaderEpoch,
+    /// Bytes for this partition.
+    pub bytes_max: usize,
+}
+
+/// What was read of one partition.
+#[derive(Clone, Debug)]
+pub struct ReadOutcome {
+    /// `None` when the offsets below are real.
+    pub error: ErrorCode,
+    /// The high watermark; −1 on error.
+    pub high_watermark: Offset,
+    /// The last stable offset; −1 on error.
+    pub last_stable: Offset,
+    /// The first offset; −1 on error.
+    pub log_start: Offset,
+    /// Whole batches.
+    pub records: Vec<Slice>,
+    /// Their size.
+    pub size_bytes: usize,
+    /// Who leads, where the client was wrong about it (KIP-951).
+    pub leader: Option<LeaderHint>,
+    /// Where the client's log and ours part (epoch and its end offset), when they do.
+    pub diverging: Option<(LeaderEpoch, Offset)>,
+}
+
+impl ReadOutcome {
+    /// An outcome that is only an error.
+    #[must_use]
+    pub fn refused(error: ErrorCode) -> Self {
+        Self {
+            error,
+            high_watermark: Offset::NONE,
+            last_stable: Offset::NONE,
+            log_start: Offset::NONE,
+            records: Vec::new(),
+            size_bytes: 0,
+            leader: None,
+            diverging: None,
+        }
+    }
+}
+
+/// Wakes a fetch when there is more.
+#[derive(Clone, Debug)]
+pub struct WatchRequest {
+    /// Comes back in [`Message::Woken`].
+    pub id: WatchId,
+    /// Wakes when this many bytes have been added in all, at the owner.
+    pub bytes_wanted: usize,
+    /// When the fetch goes on by itself.
+    pub deadline: Monotonic,
+    /// The partitions and the high watermark (or last stable offset) already seen; a newer one wakes at once.
+    pub items: Vec<(TopicPartition, Offset)>,
+    /// Only up to the last stable offset.
+    pub read_committed: bool,
+}
+
+/// A question of ListOffsets.
+#[derive(Clone, Copy, Debug)]
+pub struct OffsetQuery {
+    /// Of which partition.
+    pub partition: TopicPartition,
+    /// The leader epoch that the client believes in; −1 asks for no check.
+    pub current_leader_epoch: LeaderEpoch,
+    /// What is asked.
+    pub position: OffsetPosition,
+    /// Whether "latest" means the last stable offset.
+    pub read_committed: bool,
+}
+
+/// Which offset is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffsetPosition {
+    /// The log start (−2), also of what is local (−4).
+    Earliest,
+    /// The end as the isolation level sees it (−1).
+    Latest,
+    /// The record with the greatest timestamp (−3).
+    MaxTimestamp,
+    /// The end of what lies in remote storage (−5): none here.
+    LatestTiered,
+    /// The first record at or after a time.
+    Time(Timestamp),
+}
+
+/// The answer to one question of ListOffsets.
+#[derive(Clone, Copy, Debug)]
+pub struct OffsetAnswer {
+    /// `None` when the rest is real.
+    pub error: ErrorCode,
+    /// The offset; −1 when there is none.
+    pub offset: Offset,
+    /// The record's timestamp; −1 when there is none.
+    pub timestamp: Timestamp,
+    /// The leader epoch of the offset; −1 when unknown.
+    pub leader_epoch: LeaderEpoch,
+}
+
+/// A question of OffsetForLeaderEpoch.
+#[derive(Clone, Copy, Debug)]
+pub struct EpochEndQuery {
+    /// Of which partition.
+    pub partition: TopicPartition,
+    /// The leader epoch that the client believes in; −1 asks for no check.
+    pub current_leader_epoch: LeaderEpoch,
+    /// Whose end is asked.
+    pub leader_epoch: LeaderEpoch,
+}
+
+/// The answer to one question of OffsetForLeaderEpoch.
+#[derive(Clone, Copy, Debug)]
+pub struct EpochEndAnswer {
+    /// `None` when the rest is real.
+    pub error: ErrorCode,
+    /// The largest epoch not above the asked one; −1 when unknown.
+    pub leader_epoch: LeaderEpoch,
+    /// Its end offset, exclusive; −1 when unknown.
+    pub end_offset: Offset,
+}
+
+/// A partition's lines in the checkpoint files of its log directory.
+#[derive(Clone, Debug)]
+pub struct PartitionCheckpoint {
+    /// The topic's name.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// Everything below is on disk for certain.
+    pub recovery_point: Offset,
+    /// The first offset.
+    pub log_start: Offset,
+    /// The high watermark.
+    pub high_watermark: Offset,
+    /// Whether the log is intact: the clean marker is written only when all are.
+    pub is_clean: bool,
+}

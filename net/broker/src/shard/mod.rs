@@ -1,0 +1,225 @@
+//! One core's shard: its partitions, its connections, its part of every request.
+//!
+//! Invariants:
+//! 1. A partition lives on exactly one shard, `model::placement::shard_of` says which; only that shard touches its state and log.
+//! 2. No borrow of a shard's state lives across an await: decide, do I/O, apply.
+//! 3. A request visits each owner shard at most once for each stage (append; read, watch).
+//! 4. The metadata image is replaced whole, never changed; what depends on it is brought up to date before the new image counts as
+//!    published here.
+//!
+//! Not here: what a request means (handlers), where bytes go on the wire (protocol), when shards start and stop (boot).
+
+pub(crate) mod append;
+pub(crate) mod calls;
+pub(crate) mod credits;
+pub(crate) mod image;
+pub(crate) mod inbox;
+pub(crate) mod maintenance;
+pub mod message;
+pub(crate) mod read;
+pub(crate) mod slot;
+pub(crate) mod topics;
+pub(crate) mod watch;
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use pelton_machine::budget::{HolderId, MemoryBudget};
+use pelton_machine::image::MetadataImage;
+use pelton_machine::purgatory::Purgatory;
+use pelton_model::batch::Scratch;
+use pelton_model::config::broker::BrokerConfig;
+use pelton_model::map::Map;
+use pelton_model::placement::shard_of;
+use pelton_model::task::Notify;
+use pelton_model::{ShardId, TopicId, TopicPartition};
+use pelton_storage::LogStore;
+use pelton_transport::net::{Connection, Mesh};
+
+use self::append::Commits;
+use self::calls::Calls;
+use self::message::WatchId;
+use self::slot::Slot;
+use self::topics::{TopicEntry, Topics};
+use self::watch::PeerWatches;
+use crate::boot::Identity;
+use crate::connection::Registered;
+use crate::controller::Controller;
+use crate::env::Env;
+
+/// See the module.
+pub struct Shard<E: Env> {
+    pub(crate) net: E::Net,
+    pub(crate) store: LogStore<E::Disk>,
+    pub(crate) calls: Calls<E::Mesh>,
+    pub(crate) id: ShardId,
+    pub(crate) shard_count: u16,
+    pub(crate) config: Arc<BrokerConfig>,
+    /// Set before the first image is published.
+    pub(crate) identity: OnceCell<Arc<Identity>>,
+    image: RefCell<Arc<MetadataImage>>,
+    slots: RefCell<Map<TopicPartition, Rc<Slot<E>>>>,
+    /// Slots with queued batches.
+    dirty: RefCell<Vec<Rc<Slot<E>>>>,
+    flush_wanted: Notify,
+    /// What waits for high watermarks.
+    commits: RefCell<Commits>,
+    topics: RefCell<Topics>,
+    /// Reused by validation.
+    pub(crate) scratch: RefCell<Scratch>,
+    /// Fetches of any shard that wait for partitions of this one.
+    purgatory: RefCell<Purgatory>,
+    peer_watches: RefCell<PeerWatches>,
+    /// Fetches of this shard that wait.
+    waiting_fetches: RefCell<BTreeMap<WatchId, Rc<Notify>>>,
+    next_watch: Cell<WatchId>,
+    pub(crate) budget: RefCell<MemoryBudget>,
+    /// Connections of this shard.
+    pub(crate) connections: RefCell<BTreeMap<HolderId, Rc<Registered<E>>>>,
+    pub(crate) next_connection: Cell<u64>,
+    pub(crate) connections_max: usize,
+    listener_stops: RefCell<Vec<Rc<Notify>>>,
+    /// Producer ids that this shard may hand out.
+    pub(crate) producer_ids: RefCell<Range<i64>>,
+    /// On the controller's shard only.
+    pub(crate) controller: OnceCell<Rc<Controller<E>>>,
+    /// No new requests are taken.
+    pub(crate) is_stopping: Cell<bool>,
+    /// Peers that have drained (at a stop).
+    pub(crate) drained_peers: Cell<u16>,
+    /// Its logs are closed.
+    pub(crate) is_closed: Cell<bool>,
+    /// The start failed elsewhere.
+    pub(crate) is_abandoned: Cell<bool>,
+}
+
+/// The shard that runs the controller and owns the log directory.
+pub(crate) const CONTROLLER_SHARD: ShardId = ShardId(0);
+
+impl<E: Env> Shard<E> {
+    /// An empty shard: no partitions, no image.
+    pub(crate) fn new(
+        config: Arc<BrokerConfig>,
+        net: E::Net,
+        disk: E::Disk,
+        mesh: E::Mesh,
+        budget: MemoryBudget,
+        connections_max: usize,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            net,
+            store: LogStore::new(disk),
+            id: mesh.shard(),
+            shard_count: mesh.shard_count(),
+            calls: Calls::new(mesh),
+            config,
+            identity: OnceCell::new(),
+            image: RefCell::default(),
+            slots: RefCell::default(),
+            dirty: RefCell::default(),
+            flush_wanted: Notify::default(),
+            commits: RefCell::default(),
+            topics: RefCell::default(),
+            scratch: RefCell::default(),
+            purgatory: RefCell::new(Purgatory::default()),
+            peer_watches: RefCell::default(),
+            waiting_fetches: RefCell::default(),
+            next_watch: Cell::new(0),
+            budget: RefCell::new(budget),
+            connections: RefCell::default(),
+            next_connection: Cell::new(0),
+            connections_max,
+            listener_stops: RefCell::default(),
+            producer_ids: RefCell::new(0..0),
+            controller: OnceCell::new(),
+            is_stopping: Cell::new(false),
+            drained_peers: Cell::new(0),
+            is_closed: Cell::new(false),
+            is_abandoned: Cell::new(false),
+        })
+    }
+
+    /// The metadata as this shard has it.
+    pub(crate) fn image(&self) -> Arc<MetadataImage> {
+        Arc::clone(&self.image.borrow())
+    }
+
+    /// Who we are.
+    ///
+    /// # Panics
+    /// Before the first image is published: nothing is served before.
+    pub(crate) fn identity(&self) -> &Identity {
+        self.identity.get().expect("set before anything is served")
+    }
+
+    /// The shard that owns a partition.
+    pub(crate) fn owner(&self, partition: TopicPartition) -> ShardId {
+        if self.shard_count == 1 {
+            self.id
+        } else {
+            shard_of(partition, self.shard_count)
+        }
+    }
+
+    /// A partition of this shard.
+    pub(crate) fn slot(&self, partition: TopicPartition) -> Option<Rc<Slot<E>>> {
+        self.slots.borrow().get(&partition).cloned()
+    }
+
+    /// Every partition of this shard, in no order that matters.
+    pub(crate) fn all_slots(&self) -> Vec<Rc<Slot<E>>> {
+        self.slots.borrow().values().cloned().collect()
+    }
+
+    /// Every shard's id.
+    pub(crate) fn shards(&self) -> impl Iterator<Item = ShardId> + use<E> {
+        (0..self.shard_count).map(ShardId)
+    }
+
+    /// The topic of this name.
+    pub(crate) fn topic_by_name(&self, name: &str) -> Option<Rc<TopicEntry>> {
+        self.topics.borrow().by_name(name)
+    }
+
+    /// The topic with this id.
+    pub(crate) fn topic_by_id(&self, id: TopicId) -> Option<Rc<TopicEntry>> {
+        self.topics.borrow().by_id(id)
+    }
+
+    /// What tells one more listener to stop.
+    pub(crate) fn listener_stop(&self) -> Rc<Notify> {
+        let stop = Rc::new(Notify::default());
+        self.listener_stops.borrow_mut().push(Rc::clone(&stop));
+        stop
+    }
+
+    /// Takes no new connections and requests; waiting fetches answer with what they have.
+    pub(crate) fn begin_stop(&self) {
+        self.is_stopping.set(true);
+        for stop in self.listener_stops.borrow().iter() {
+            stop.notify();
+        }
+        self.wake_all_fetches();
+        for connection in self.connections.borrow().values() {
+            connection.wake.notify();
+        }
+    }
+
+    /// Closes what connections are left.
+    pub(crate) fn close_connections(&self) {
+        for connection in self.connections.borrow().values() {
+            connection.socket.shutdown();
+        }
+    }
+
+    /// Whether no batch is queued or being written.
+    pub(crate) fn has_written_everything(&self) -> bool {
+        let slots = self.slots.borrow();
+        let is_quiet =
+            |slot: &Rc<Slot<E>>| slot.pending.borrow().is_empty() && !slot.is_flushing.get();
+        slots.values().all(is_quiet)
+    }
+}

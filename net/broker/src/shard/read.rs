@@ -1,0 +1,248 @@
+//! The owner's side of Fetch, ListOffsets and OffsetForLeaderEpoch.
+
+use std::rc::Rc;
+
+use pelton_machine::partition::ReadRefused;
+use pelton_model::read_level::ReadLevel;
+use pelton_model::{ErrorCode, LeaderEpoch, Offset, Timestamp};
+use pelton_storage::{ReadError, ReadOptions, ReadResult, StorageError};
+
+use super::Shard;
+use super::message::{
+    EpochEndAnswer, EpochEndQuery, OffsetAnswer, OffsetPosition, OffsetQuery, ReadItem,
+    ReadOutcome, ReadRequest,
+};
+use super::slot::Slot;
+use crate::env::Env;
+
+/// The level that a consumer of this isolation reads up to.
+pub(crate) fn level(read_committed: bool) -> ReadLevel {
+    if read_committed {
+        ReadLevel::LastStable
+    } else {
+        ReadLevel::HighWatermark
+    }
+}
+
+impl<E: Env> Shard<E> {
+    /// Reads what is there for each item, in order, within the bytes of the request.
+    pub(crate) async fn read(&self, request: &ReadRequest) -> Vec<ReadOutcome> {
+        let mut outcomes = Vec::with_capacity(request.items.len());
+        let mut left = request.bytes_max;
+        let mut is_first = true;
+        for item in &request.items {
+            let outcome = self
+                .read_one(item, level(request.read_committed), left, is_first)
+                .await;
+            left = left.saturating_sub(outcome.size_bytes);
+            is_first &= outcome.size_bytes == 0;
+            outcomes.push(outcome);
+        }
+        outcomes
+    }
+
+    async fn read_one(
+        &self,
+        item: &ReadItem,
+        level: ReadLevel,
+        bytes_left: usize,
+        is_first: bool,
+    ) -> ReadOutcome {
+        let Some(slot) = self.slot(item.partition) else {
+            return ReadOutcome::refused(ErrorCode::UnknownTopicOrPartition);
+        };
+        let end = {
+            let state = slot.state.borrow();
+            state
+                .check_epoch(item.current_leader_epoch)
+                .and_then(|()| state.read_end(item.offset, level))
+        };
+        let end = match end {
+            Ok(end) => end,
+            Err(refused) => return refused_read(&slot, refused),
+        };
+        if let Some(diverging) = diverging(&slot, item) {
+            return ReadOutcome {
+                diverging: Some(diverging),
+                ..outcome_of(&slot, ReadResult::default())
+            };
+        }
+        let bytes_max = item.bytes_max.min(bytes_left);
+        if end <= item.offset || (bytes_max == 0 && !is_first) {
+            return outcome_of(&slot, ReadResult::default());
+        }
+        let options = ReadOptions {
+            from: item.offset,
+            up_to: end,
+            bytes_max,
+            at_least_one: is_first,
+        };
+        match slot.log.read(options).await {
+            Ok(result) => outcome_of(&slot, result),
+            Err(error) => ReadOutcome::refused(read_error(&slot, &error)),
+        }
+    }
+
+    /// Answers the questions of a ListOffsets, one for one.
+    pub(crate) async fn offsets(&self, queries: &[OffsetQuery]) -> Vec<OffsetAnswer> {
+        let mut answers = Vec::with_capacity(queries.len());
+        for query in queries {
+            let answer = match self.slot(query.partition) {
+                Some(slot) => offset(&slot, query).await,
+                None => Err(ErrorCode::UnknownTopicOrPartition),
+            };
+            answers.push(answer.unwrap_or_else(|error| OffsetAnswer {
+                error,
+                offset: Offset::NONE,
+                timestamp: Timestamp::NONE,
+                leader_epoch: LeaderEpoch::NONE,
+            }));
+        }
+        answers
+    }
+
+    /// Answers the questions of an OffsetForLeaderEpoch, one for one.
+    pub(crate) fn epoch_ends(&self, queries: &[EpochEndQuery]) -> Vec<EpochEndAnswer> {
+        queries.iter().map(|query| self.epoch_end(query)).collect()
+    }
+
+    fn epoch_end(&self, query: &EpochEndQuery) -> EpochEndAnswer {
+        let unknown = |error| EpochEndAnswer {
+            error,
+            leader_epoch: LeaderEpoch::NONE,
+            end_offset: Offset::NONE,
+        };
+        let Some(slot) = self.slot(query.partition) else {
+            return unknown(ErrorCode::UnknownTopicOrPartition);
+        };
+        if let Err(refused) = slot.state.borrow().check_epoch(query.current_leader_epoch) {
+            return unknown(refused_code(refused));
+        }
+        match slot.log.end_offset_for_epoch(query.leader_epoch) {
+            Some(end) => EpochEndAnswer {
+                error: ErrorCode::None,
+                leader_epoch: end.epoch,
+                end_offset: end.end_offset,
+            },
+            None => unknown(ErrorCode::None),
+        }
+    }
+}
+
+/// The answer to one question of ListOffsets.
+async fn offset<E: Env>(
+    slot: &Rc<Slot<E>>,
+    query: &OffsetQuery,
+) -> Result<OffsetAnswer, ErrorCode> {
+    let (log_start, end, epoch) = {
+        let state = slot.state.borrow();
+        state
+            .check_epoch(query.current_leader_epoch)
+            .map_err(refused_code)?;
+        let is_bounded = matches!(
+            query.position,
+            OffsetPosition::Earliest | OffsetPosition::LatestTiered
+        );
+        if !is_bounded && !state.is_confirmed() {
+            return Err(ErrorCode::OffsetNotAvailable);
+        }
+        (
+            state.log_start(),
+            state.end(level(query.read_committed)),
+            state.leader_epoch(),
+        )
+    };
+    let answer = |offset, timestamp, leader_epoch| OffsetAnswer {
+        error: ErrorCode::None,
+        offset,
+        timestamp,
+        leader_epoch,
+    };
+    let nothing = answer(Offset::NONE, Timestamp::NONE, LeaderEpoch::NONE);
+    let found = match query.position {
+        OffsetPosition::Earliest => {
+            let epoch = slot.log.epoch_at(log_start).unwrap_or(LeaderEpoch::NONE);
+            return Ok(answer(log_start, Timestamp::NONE, epoch));
+        }
+        OffsetPosition::Latest => return Ok(answer(end, Timestamp::NONE, epoch)),
+        OffsetPosition::LatestTiered => return Ok(nothing),
+        OffsetPosition::MaxTimestamp => slot.log.offset_of_max_timestamp().await,
+        OffsetPosition::Time(timestamp) => slot.log.offset_for_timestamp(timestamp).await,
+    };
+    match found {
+        Ok(Some(found)) if found.offset < end => Ok(answer(
+            found.offset.max(log_start),
+            found.timestamp,
+            found.leader_epoch,
+        )),
+        Ok(_) => Ok(nothing),
+        Err(error) => Err(storage_error(slot, &error)),
+    }
+}
+
+/// Where the fetcher's log parts from ours, when the epoch of its last record says so (KIP-595).
+fn diverging<E: Env>(slot: &Slot<E>, item: &ReadItem) -> Option<(LeaderEpoch, Offset)> {
+    if item.last_fetched_epoch == LeaderEpoch::NONE {
+        return None;
+    }
+    let Some(end) = slot.log.end_offset_for_epoch(item.last_fetched_epoch) else {
+        return Some((LeaderEpoch::NONE, Offset::NONE));
+    };
+    let parts = end.epoch < item.last_fetched_epoch || end.end_offset < item.offset;
+    parts.then_some((end.epoch, end.end_offset))
+}
+
+fn outcome_of<E: Env>(slot: &Slot<E>, result: ReadResult) -> ReadOutcome {
+    let state = slot.state.borrow();
+    ReadOutcome {
+        error: ErrorCode::None,
+        high_watermark: state.high_watermark(),
+        last_stable: state.last_stable(),
+        log_start: state.log_start(),
+        records: result.slices,
+        size_bytes: result.size_bytes,
+        leader: None,
+        diverging: None,
+    }
+}
+
+fn refused_read<E: Env>(slot: &Slot<E>, refused: ReadRefused) -> ReadOutcome {
+    let wrong_leader = match refused {
+        ReadRefused::NotLeader | ReadRefused::FencedLeaderEpoch => true,
+        ReadRefused::Offline | ReadRefused::UnknownLeaderEpoch | ReadRefused::OffsetOutOfRange => {
+            false
+        }
+    };
+    let leader = wrong_leader.then(|| slot.leader_hint());
+    ReadOutcome {
+        leader,
+        ..ReadOutcome::refused(refused_code(refused))
+    }
+}
+
+fn refused_code(refused: ReadRefused) -> ErrorCode {
+    match refused {
+        ReadRefused::Offline => ErrorCode::KafkaStorageError,
+        ReadRefused::FencedLeaderEpoch => ErrorCode::FencedLeaderEpoch,
+        ReadRefused::UnknownLeaderEpoch => ErrorCode::UnknownLeaderEpoch,
+        ReadRefused::NotLeader => ErrorCode::NotLeaderOrFollower,
+        ReadRefused::OffsetOutOfRange => ErrorCode::OffsetOutOfRange,
+    }
+}
+
+fn read_error<E: Env>(slot: &Slot<E>, error: &ReadError) -> ErrorCode {
+    match error {
+        ReadError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+        ReadError::Storage(error) => storage_error(slot, error),
+    }
+}
+
+fn storage_error<E: Env>(slot: &Slot<E>, error: &StorageError) -> ErrorCode {
+    tracing::warn!(topic = %slot.topic, partition = %slot.id.partition, %error, "a read failed");
+    match error {
+        StorageError::Closed { .. } => ErrorCode::UnknownTopicOrPartition,
+        StorageError::Disk(_) | StorageError::Failed { .. } | StorageError::Corrupt { .. } => {
+            ErrorCode::KafkaStorageError
+        }
+    }
+}

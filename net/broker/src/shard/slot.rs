@@ -1,0 +1,61 @@
+//! A partition on the shard that owns it: its decisions (machine), its log (storage), and what is queued between them.
+//!
+//! Invariant: batches are written in the order of their plans: `pending` is a queue, and one flush at a time empties it.
+
+use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pelton_machine::partition::Partition;
+use pelton_model::TopicPartition;
+use pelton_model::config::topic::TopicConfig;
+use pelton_storage::Log;
+
+use super::append::Pending;
+use super::message::LeaderHint;
+use crate::env::Env;
+
+/// See the module.
+pub(crate) struct Slot<E: Env> {
+    pub(crate) id: TopicPartition,
+    pub(crate) topic: Arc<str>,
+    pub(crate) directory: PathBuf,
+    pub(crate) state: RefCell<Partition>,
+    pub(crate) log: Log<E::Disk>,
+    pub(crate) config: RefCell<Arc<TopicConfig>>,
+    pub(crate) pending: RefCell<Vec<Pending>>,
+    /// Whether the slot is on the shard's list of slots to flush.
+    pub(crate) is_dirty: Cell<bool>,
+    /// Whether a flush is under way.
+    pub(crate) is_flushing: Cell<bool>,
+}
+
+impl<E: Env> Slot<E> {
+    /// Who leads, for clients that are wrong about it.
+    pub(crate) fn leader_hint(&self) -> LeaderHint {
+        let state = self.state.borrow();
+        LeaderHint {
+            node: state.leader(),
+            epoch: state.leader_epoch(),
+        }
+    }
+
+    /// The producers as of the log end, in Kafka's snapshot format.
+    pub(crate) fn producer_snapshot(&self) -> Option<Bytes> {
+        let state = self.state.borrow();
+        Some(Bytes::from(
+            state.producers().encode_snapshot(state.log_end()),
+        ))
+    }
+
+    /// Bytes that wait to be written.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        let pending = self.pending.borrow();
+        pending
+            .iter()
+            .filter_map(|queued| queued.write.as_ref())
+            .map(|(bytes, _)| bytes.len())
+            .sum()
+    }
+}
