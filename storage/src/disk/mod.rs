@@ -7,6 +7,7 @@
 
 pub mod glommio;
 pub mod memory;
+pub mod range;
 
 use std::fmt;
 use std::io;
