@@ -10,7 +10,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
@@ -24,10 +24,11 @@ use pelton_machine::image::MetadataImage;
 use pelton_model::batch::Batches;
 use pelton_model::record_type::metadata::MetadataRecord;
 use pelton_model::task::{Notify, OnceSender, oneshot};
-use pelton_model::{ErrorCode, LeaderEpoch, Offset, Timestamp, TopicId, config};
+use pelton_model::{ErrorCode, LeaderEpoch, NodeId, Offset, Timestamp, TopicId, config};
 use pelton_protocol::metadata_record::{self, LogRecord};
-use pelton_storage::disk::Disk;
+use pelton_protocol::quorum_state;
 use pelton_storage::disk::range::read_slice;
+use pelton_storage::disk::{Disk, DiskError};
 use pelton_storage::{
     BatchFacts, Log, LogConfig, LogStore, OpenOptions, ReadOptions, StorageError,
 };
@@ -40,6 +41,10 @@ use crate::shard::message::{ImageUpdate, Request, Response};
 
 /// The name of the metadata log's topic; its only partition is 0.
 pub(crate) const METADATA_TOPIC: &str = "__cluster_metadata";
+/// Where Kafka notes the epoch of the metadata log's leader.
+const QUORUM_STATE: &str = "quorum-state";
+/// Bytes of that file that are read at most.
+const QUORUM_STATE_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of the metadata log that are read at once when it is replayed.
 const REPLAY_BYTES: usize = 1024 * 1024;
 
@@ -111,6 +116,7 @@ pub(crate) struct Controller<E: Env> {
 pub(crate) struct Loaded<D: Disk> {
     log: Log<D>,
     image: MetadataImage,
+    epoch: LeaderEpoch,
 }
 
 /// Opens (or creates) the metadata log and replays it.
@@ -139,7 +145,29 @@ pub(crate) async fn load<D: Disk>(
     };
     let mut image = MetadataImage::new();
     replay(&log, &mut image).await?;
-    Ok(Loaded { log, image })
+    let epoch = next_epoch(store.disk(), &directory, &image, opening.identity.node_id)
+        .await
+        .map_err(BootError::QuorumState)?;
+    Ok(Loaded { log, image, epoch })
+}
+
+/// The leader epoch of this run, noted in `quorum-state` before anything is written in it.
+async fn next_epoch<D: Disk>(
+    disk: &D,
+    directory: &Path,
+    image: &MetadataImage,
+    node: NodeId,
+) -> Result<LeaderEpoch, DiskError> {
+    let path = directory.join(QUORUM_STATE);
+    let known = match disk.read_file(&path, QUORUM_STATE_BYTES_MAX).await {
+        Ok(text) => quorum_state::leader_epoch(&String::from_utf8_lossy(&text)),
+        Err(error) if error.is_not_found() => None,
+        Err(error) => return Err(error),
+    };
+    let epoch = controller::next_epoch(image, known);
+    disk.replace_file(&path, quorum_state::encode(node, epoch).as_bytes())
+        .await?;
+    Ok(epoch)
 }
 
 async fn replay<D: Disk>(log: &Log<D>, image: &mut MetadataImage) -> Result<(), BootError> {
@@ -191,7 +219,7 @@ impl<E: Env> Controller<E> {
         let controller = Rc::new(Self {
             shard: Rc::downgrade(shard),
             log: loaded.log,
-            epoch: controller::next_epoch(&loaded.image, None),
+            epoch: loaded.epoch,
             image: RefCell::new(loaded.image),
             broker_epoch: Cell::new(-1),
             has_failed: Cell::new(false),

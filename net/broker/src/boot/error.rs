@@ -9,6 +9,7 @@ use pelton_machine::image::ReplayError;
 use pelton_model::Offset;
 use pelton_model::batch::BatchError;
 use pelton_protocol::metadata_record::LogError;
+use pelton_storage::disk::DiskError;
 use pelton_storage::{DirError, ReadError, StorageError};
 
 /// See the module.
@@ -39,6 +40,8 @@ pub enum BootError {
     MetadataLog(StorageError),
     /// The metadata log cannot be read.
     MetadataRead(ReadError),
+    /// The quorum's state cannot be read or written.
+    QuorumState(DiskError),
     /// Bytes of the metadata log cannot be read.
     MetadataBytes(io::Error),
     /// The metadata log begins behind a snapshot, which this version cannot read.
@@ -82,6 +85,7 @@ impl fmt::Display for BootError {
             Self::ListenElsewhere { problem } => f.write_str(problem),
             Self::MetadataLog(error) => write!(f, "cannot open the metadata log: {error}"),
             Self::MetadataRead(error) => write!(f, "cannot read the metadata log: {error}"),
+            Self::QuorumState(error) => error.fmt(f),
             Self::MetadataBytes(error) => write!(f, "cannot read the metadata log: {error}"),
             Self::MetadataSnapshotNeeded { log_start } => write!(
                 f,
@@ -113,6 +117,7 @@ impl std::error::Error for BootError {
             Self::MetadataLog(error) | Self::MetadataWrite(error) => Some(error),
             Self::MetadataRead(error) => Some(error),
             Self::MetadataBytes(error) => Some(error),
+            Self::QuorumState(error) => Some(error),
             Self::MetadataBatch(error) => Some(error),
             Self::MetadataRecord(error) => Some(error),
             Self::MetadataReplay(error) => Some(error),

@@ -8,6 +8,7 @@
 use std::rc::Rc;
 
 use bytes::{Buf, BytesMut};
+use pelton_model::batch::BatchHeader;
 use pelton_model::batch::validate::{InvalidBatch, ProduceRules, ValidBatch, validate_produce};
 use pelton_model::producer_state::{BatchFacts, ProducerStamp};
 use pelton_model::slice::Slice;
@@ -61,7 +62,7 @@ pub(crate) async fn begin<E: Env>(
         version,
         has_transactional_id: decoded.transactional_id.is_some(),
         is_admin: request.client_id.as_deref() == Some(ADMIN_CLIENT_ID),
-        refused: refused_as_a_whole(&decoded),
+        refused: refused_as_a_whole(&decoded, &body),
         frame: FrameSplitter::new(body),
         items: Vec::new(),
         places: Vec::new(),
@@ -97,9 +98,24 @@ pub(crate) async fn begin<E: Env>(
     Ok(answer)
 }
 
-/// What is wrong with every batch of a request, if anything.
-fn refused_as_a_whole(request: &ProduceRequest) -> Option<ErrorCode> {
-    (!(-1..=1).contains(&request.acks)).then_some(ErrorCode::InvalidRequiredAcks)
+/// What is wrong with every batch of a request, if anything: odd acks, or any transactional batch without a transactional id.
+fn refused_as_a_whole(request: &ProduceRequest, body: &[u8]) -> Option<ErrorCode> {
+    if !(-1..=1).contains(&request.acks) {
+        return Some(ErrorCode::InvalidRequiredAcks);
+    }
+    if request.transactional_id.is_some() {
+        return None;
+    }
+    let partitions = request
+        .topic_data
+        .iter()
+        .flat_map(|topic| &topic.partition_data);
+    let mut ranges = partitions.filter_map(|data| data.records.as_ref()?.range());
+    let is_transactional =
+        |batch: &[u8]| BatchHeader::parse(batch).is_ok_and(|header| header.is_transactional());
+    ranges
+        .any(|range| is_transactional(&body[range]))
+        .then_some(ErrorCode::TransactionalIdAuthorizationFailed)
 }
 
 /// Hands the batches to their owners, in order: one message to each.
