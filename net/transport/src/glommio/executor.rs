@@ -26,8 +26,9 @@ use super::runtime::GlommioNet;
 
 /// What the runtime registers with the kernel for direct I/O, which we do not use: its least.
 const IO_MEMORY_BYTES: usize = 64 * 1024;
-/// The runtime's own helper threads, for file operations that the ring does not have.
-const HELPERS: usize = 1;
+/// The runtime's own helper threads, for what the storage adapter gives them (syncs, removals): one may wait for a
+/// device while another works.
+const HELPERS: usize = 2;
 /// Longer than any turn: the preemption timer never fires.
 const PREEMPT: Duration = Duration::from_hours(24);
 
