@@ -152,6 +152,9 @@ impl<D: Disk> Segment<D> {
 
     /// Opens the indexes when needed.
     pub(crate) async fn load_indexes(&self) -> Result<(), DiskError> {
+        if self.offsets.is_open() && self.times.is_open() {
+            return Ok(());
+        }
         let path = |kind| file_path(&self.home.directory, self.base, kind);
         self.offsets
             .load(&self.home.disk, &path(FileKind::Index))
@@ -342,35 +345,52 @@ impl<D: Disk> Segment<D> {
         })
     }
 
-    /// A position at or before the batch that contains `offset`, by the index; 0 when the index is no help.
-    pub(crate) async fn position_before(&self, offset: Offset) -> Result<u64, StorageError> {
+    /// Walks from a batch at or before the one that contains `offset`, by the index; from 0 when that is no help.
+    pub(crate) async fn walk_before(
+        &self,
+        offset: Offset,
+    ) -> Result<HeaderWalk<D::File>, StorageError> {
         self.load_indexes().await?;
         let wanted = self.relative(offset).unwrap_or(u32::MAX);
-        let (entry, _) = self.offsets.search(|e| e.relative_offset <= wanted).await?;
-        self.checked(entry).await
+        let last = self.offsets.last().map_or(0, |last| last.relative_offset);
+        let guess = share(self.offsets.count(), u64::from(wanted), u64::from(last));
+        let holds = |e: &OffsetEntry| e.relative_offset <= wanted;
+        let entry = self.offsets.search(guess, holds).await?;
+        self.walk_checked(entry).await
     }
 
-    /// A batch boundary at or before `limit`, by the index; 0 when the index is no help.
-    pub(crate) async fn boundary_before(&self, limit: u64) -> Result<u64, StorageError> {
+    /// Walks from a batch boundary at or before `limit`, by the index; from 0 when that is no help.
+    pub(crate) async fn walk_before_position(
+        &self,
+        limit: u64,
+    ) -> Result<HeaderWalk<D::File>, StorageError> {
         self.load_indexes().await?;
-        let (entry, _) = self
-            .offsets
-            .search(|e| u64::from(e.position) <= limit)
-            .await?;
-        self.checked(entry).await
+        let guess = share(self.offsets.count(), limit, self.size.get());
+        let holds = |e: &OffsetEntry| u64::from(e.position) <= limit;
+        let entry = self.offsets.search(guess, holds).await?;
+        self.walk_checked(entry).await
     }
 
-    async fn checked(&self, entry: Option<OffsetEntry>) -> Result<u64, StorageError> {
-        let Some(entry) = entry else { return Ok(0) };
+    async fn walk_checked(
+        &self,
+        entry: Option<OffsetEntry>,
+    ) -> Result<HeaderWalk<D::File>, StorageError> {
+        let Some(entry) = entry else {
+            return self.walk(0).await;
+        };
         let position = u64::from(entry.position);
-        match self.header_at(position).await {
-            Ok(Some(found)) if self.entry_leads_to(entry, &found.header) => Ok(position),
+        let mut walk = self.walk(position).await?;
+        match walk.next().await {
+            Ok(Some(found)) if self.entry_leads_to(entry, &found.header) => {
+                walk.back_to(&found);
+                Ok(walk)
+            }
             Ok(_) | Err(StorageError::Corrupt { .. }) => {
                 tracing::warn!(
                     segment = %file_path(&self.home.directory, self.base, FileKind::Index).display(),
                     position, "index entry leads to no batch; scanning instead"
                 );
-                Ok(0)
+                self.walk(0).await
             }
             Err(error) => Err(error),
         }
@@ -382,7 +402,11 @@ impl<D: Disk> Segment<D> {
         timestamp: Timestamp,
     ) -> Result<Offset, StorageError> {
         self.load_indexes().await?;
-        let (entry, _) = self.times.search(|e| e.timestamp <= timestamp).await?;
+        let guess = self.times.count() / 2;
+        let entry = self
+            .times
+            .search(guess, |e| e.timestamp <= timestamp)
+            .await?;
         let relative = entry.map_or(0, |entry| entry.relative_offset);
         Ok(Offset(self.base.0.saturating_add(i64::from(relative))))
     }
@@ -405,7 +429,7 @@ impl<D: Disk> Segment<D> {
                 timestamp: last.timestamp,
                 offset: Offset(self.base.0.saturating_add(i64::from(last.relative_offset))),
             }),
-            None => self.max_from(0, Offset(0)).await?,
+            None => self.max_from(self.base).await?,
         };
         if !self.max_known.get() {
             self.max_timestamp.set(max);
@@ -414,13 +438,12 @@ impl<D: Disk> Segment<D> {
         Ok(max)
     }
 
-    /// The largest timestamp of the batches from `position` on that end at or after `start`, by their headers.
+    /// The largest timestamp of the batches that end at or after `start`, by their headers.
     pub(crate) async fn max_from(
         &self,
-        position: u64,
         start: Offset,
     ) -> Result<Option<MaxTimestamp>, StorageError> {
-        let mut walk = self.walk(position).await?;
+        let mut walk = self.walk_before(start).await?;
         let mut max: Option<MaxTimestamp> = None;
         while let Some(found) = walk.next().await? {
             let timestamp = found.header.max_timestamp;
@@ -457,6 +480,12 @@ impl<D: Disk> Segment<D> {
     }
 }
 
+/// The entry to look at first: entries lie about evenly over a segment.
+fn share(count: u64, part: u64, whole: u64) -> u64 {
+    let share = u128::from(count) * u128::from(part.min(whole)) / u128::from(whole.max(1));
+    u64::try_from(share).unwrap_or(count)
+}
+
 /// Walks over the batch headers of a segment, reading little blocks, never the records of large batches.
 #[derive(Debug)]
 pub(crate) struct HeaderWalk<F> {
@@ -472,6 +501,11 @@ impl<F: DiskFile> HeaderWalk<F> {
     /// Where the next batch begins.
     pub(crate) fn position(&self) -> u64 {
         self.position
+    }
+
+    /// Steps back to a batch just found, so that it is found again.
+    pub(crate) fn back_to(&mut self, found: &Found) {
+        self.position = found.position;
     }
 
     /// The next batch; `None` at the end of the segment.

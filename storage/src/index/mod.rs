@@ -26,7 +26,7 @@ use crate::disk::{Disk, DiskError, DiskFile, OpenMode};
 
 pub use entry::{IndexEntry, OffsetEntry, TimeEntry};
 
-/// Entries that a search reads at once when it has narrowed the range to so many.
+/// Entries that a search reads at once.
 const SEARCH_BLOCK: u64 = 128;
 
 #[derive(Debug)]
@@ -126,6 +126,11 @@ impl<F: DiskFile, E: IndexEntry> Index<F, E> {
         self.state.borrow().loaded
     }
 
+    /// Whether the file is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state.borrow().file.is_some()
+    }
+
     /// The latest entry. Loaded indexes only.
     pub(crate) fn last(&self) -> Option<E> {
         self.state.borrow().last
@@ -210,33 +215,55 @@ impl<F: DiskFile, E: IndexEntry> Index<F, E> {
         }
     }
 
-    /// The last entry that satisfies `holds` (true for a prefix of the entries), and the one after it.
+    /// The last entry that satisfies `holds` (true for a prefix of the entries). Looks around `guess` first.
     pub(crate) async fn search(
         &self,
+        guess: u64,
         holds: impl Fn(&E) -> bool,
-    ) -> Result<(Option<E>, Option<E>), DiskError> {
-        let (mut low, mut high) = (0, self.count());
-        while high - low > SEARCH_BLOCK {
-            let middle = low + (high - low) / 2;
-            match self.entry(middle).await? {
-                Some(entry) if holds(&entry) => low = middle,
-                Some(_) => high = middle,
-                None => break,
+    ) -> Result<Option<E>, DiskError> {
+        let count = self.count();
+        // Held to the end: the index may be released meanwhile.
+        let file = self.state.borrow().file.clone();
+        let file = file.as_deref();
+        // Entries before `low` satisfy, those from `high` on do not.
+        let (mut low, mut high) = (0, count);
+        let mut start = guess.min(count).saturating_sub(SEARCH_BLOCK / 2);
+        loop {
+            let end = (start + SEARCH_BLOCK).min(high);
+            let block = self.entries(file, start, end).await?;
+            let after = block.partition_point(&holds);
+            let inside = 0 < after && after < block.len();
+            if inside || (start == low && after < block.len()) || (end == high && after > 0) {
+                return match after.checked_sub(1) {
+                    Some(index) => Ok(block.get(index).copied()),
+                    // The entry before the block is known to satisfy.
+                    None => match low.checked_sub(1) {
+                        Some(before) => self.entry(file, before).await,
+                        None => Ok(None),
+                    },
+                };
             }
+            if after == 0 {
+                high = start;
+            } else {
+                low = end;
+            }
+            if high <= low {
+                return match low.checked_sub(1) {
+                    Some(last) => self.entry(file, last).await,
+                    None => Ok(None),
+                };
+            }
+            start = low + (high - low).saturating_sub(SEARCH_BLOCK) / 2;
         }
-        // `low` may satisfy, `high` does not (or is the end): one entry more on the right gives the successor.
-        let entries = self.entries(low, (high + 1).min(self.count())).await?;
-        let after = entries.partition_point(holds);
-        let found = after.checked_sub(1).and_then(|index| entries.get(index));
-        Ok((found.copied(), entries.get(after).copied()))
     }
 
-    async fn entry(&self, index: u64) -> Result<Option<E>, DiskError> {
-        Ok(self.entries(index, index + 1).await?.first().copied())
+    async fn entry(&self, file: Option<&F>, index: u64) -> Result<Option<E>, DiskError> {
+        Ok(self.entries(file, index, index + 1).await?.first().copied())
     }
 
-    async fn entries(&self, from: u64, to: u64) -> Result<Vec<E>, DiskError> {
-        let (file, file_to, pending) = {
+    async fn entries(&self, file: Option<&F>, from: u64, to: u64) -> Result<Vec<E>, DiskError> {
+        let (file_to, pending) = {
             let state = self.state.borrow();
             let at = |index: u64| {
                 usize::try_from(index.saturating_sub(state.on_file))
@@ -244,12 +271,9 @@ impl<F: DiskFile, E: IndexEntry> Index<F, E> {
                     .min(state.pending.len())
             };
             let pending = state.pending[at(from)..at(to).max(at(from))].to_vec();
-            (state.file.clone(), to.min(state.on_file), pending)
+            (to.min(state.on_file), pending)
         };
-        if from >= file_to {
-            return Ok(pending);
-        }
-        let Some(file) = file else {
+        let Some(file) = file.filter(|_| from < file_to) else {
             return Ok(pending);
         };
         let size = usize::try_from((file_to - from) * E::BYTES as u64).expect("a block is small");
@@ -302,5 +326,41 @@ pub fn decode_all<E: IndexEntry>(bytes: &[u8]) -> Vec<E> {
 pub fn encode_all<E: IndexEntry>(entries: &[E], out: &mut impl BufMut) {
     for entry in entries {
         entry.encode(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::memory::MemoryDisk;
+    use futures_lite::future::block_on;
+
+    // Goal: a search finds what a linear one finds, wherever it looks first, on file and in memory. Method: indexes of
+    // several sizes, every wanted offset around the borders and a spread of others, good and bad guesses.
+    #[test]
+    fn search_is_exact() {
+        for count in [0_u32, 1, 2, 127, 128, 129, 1_000, 3_000] {
+            let disk = MemoryDisk::new();
+            let index: Index<_, OffsetEntry> = Index::unloaded();
+            block_on(index.load(&disk, Path::new("/index"))).expect("healthy disk");
+            for number in 1..=count {
+                let full = index.push(OffsetEntry {
+                    relative_offset: number * 10,
+                    position: number * 100,
+                });
+                if full {
+                    block_on(index.write_out()).expect("healthy disk");
+                }
+            }
+            assert_eq!(index.count(), u64::from(count));
+            for wanted in (0..count * 10 + 20).step_by(7) {
+                let expected = (wanted / 10).min(count);
+                for guess in [0, u64::from(wanted / 10), u64::from(count / 2), u64::MAX] {
+                    let found = block_on(index.search(guess, |e| e.relative_offset <= wanted));
+                    let found = found.expect("healthy disk").map(|e| e.position / 100);
+                    assert_eq!(found.unwrap_or(0), expected, "{count} {wanted} {guess}");
+                }
+            }
+        }
     }
 }

@@ -54,6 +54,7 @@ impl<D: Disk> Log<D> {
             snapshot_at: Cell::new(parts.snapshot_at),
             epochs: RefCell::new(parts.epochs),
             tail: RefCell::new(Tail::new(&store.tail)),
+            read_last: RefCell::new(None),
         }
     }
 
@@ -139,6 +140,25 @@ impl<D: Disk> Log<D> {
         let end = unsynced.map_or(end, |segment| segment.base.min(end));
         self.recovery_point.set(self.recovery_point.get().max(end));
         Ok(self.recovery_point.get())
+    }
+
+    /// Gives back the descriptors and buffers of a log that nobody used for a while; the next use opens them again.
+    ///
+    /// # Errors
+    /// `Disk` when the last index entries could not be written, and the log failed with it.
+    pub async fn rest(&self) -> Result<(), StorageError> {
+        self.check_open()?;
+        let _turn = self.gate.enter().await;
+        self.check_open()?;
+        let active = self.active();
+        let written = active.write_out_indexes().await;
+        written.map_err(|error| self.fail(error))?;
+        active.release();
+        self.tail.borrow_mut().free();
+        if let Some(read) = self.read_last.take() {
+            read.release();
+        }
+        Ok(())
     }
 
     /// Final sync; writes `producer_snapshot` (`ProducerStates::encode_snapshot` as of the log end). The log then

@@ -7,6 +7,8 @@
 //!
 //! Source: KIP-33, KIP-734 (max timestamp).
 
+use std::rc::Rc;
+
 use bytes::Bytes;
 use pelton_model::batch::RecordIter;
 use pelton_model::{Offset, Timestamp};
@@ -32,6 +34,7 @@ impl<D: Disk> Log<D> {
         loop {
             let max = segment.max_timestamp().await?;
             if max.is_some_and(|max| timestamp <= max.timestamp) {
+                self.touch(&segment);
                 let found = self.first_since(&segment, timestamp).await?;
                 if found.is_some() {
                     return Ok(found);
@@ -52,8 +55,7 @@ impl<D: Disk> Log<D> {
     ) -> Result<Option<TimestampOffset>, StorageError> {
         let start = self.log_start.get();
         let hint = segment.offset_before_time(timestamp).await?;
-        let position = segment.position_before(hint.max(start)).await?;
-        let mut walk = segment.walk(position).await?;
+        let mut walk = segment.walk_before(hint.max(start)).await?;
         while let Some(found) = walk.next().await? {
             if found.header.max_timestamp < timestamp || found.header.last_offset() < start {
                 continue;
@@ -78,12 +80,11 @@ impl<D: Disk> Log<D> {
         self.check_open()?;
         let start = self.log_start.get();
         let (mut index, mut segment) = self.segment_of(start);
-        let mut best: Option<(MaxTimestamp, std::rc::Rc<Segment<D>>)> = None;
+        let mut best: Option<(MaxTimestamp, Rc<Segment<D>>)> = None;
         loop {
             let max = if segment.base < start {
                 // What the index says may lie before the log start.
-                let position = segment.position_before(start).await?;
-                segment.max_from(position, start).await?
+                segment.max_from(start).await?
             } else {
                 segment.max_timestamp().await?
             };
@@ -92,7 +93,7 @@ impl<D: Disk> Log<D> {
                     .as_ref()
                     .is_none_or(|(best, _)| best.timestamp < max.timestamp)
             {
-                best = Some((max, std::rc::Rc::clone(&segment)));
+                best = Some((max, Rc::clone(&segment)));
             }
             index += 1;
             match self.segment_at(index) {
@@ -103,6 +104,7 @@ impl<D: Disk> Log<D> {
         let Some((max, segment)) = best else {
             return Ok(None);
         };
+        self.touch(&segment);
         let Some(found) = find(&segment, max.offset).await? else {
             return Ok(None);
         };

@@ -171,6 +171,8 @@ pub struct Log<D: Disk> {
     snapshot_at: Cell<Option<Offset>>,
     epochs: RefCell<EpochCache>,
     tail: RefCell<Tail>,
+    /// The closed segment that was read last: only it keeps its files open.
+    read_last: RefCell<Option<Rc<Segment<D>>>>,
 }
 
 impl<D: Disk> Log<D> {
@@ -267,6 +269,22 @@ impl<D: Disk> Log<D> {
 
     fn segment_at(&self, index: usize) -> Option<Rc<Segment<D>>> {
         self.segments.borrow().get(index).cloned()
+    }
+
+    /// Notes that `segment` is about to be read, and closes the files of the closed segment that was read before it.
+    fn touch(&self, segment: &Rc<Segment<D>>) {
+        let mut last = self.read_last.borrow_mut();
+        if last.as_ref().is_some_and(|last| Rc::ptr_eq(last, segment)) {
+            return;
+        }
+        let active = self.active();
+        if Rc::ptr_eq(segment, &active) {
+            return;
+        }
+        let before = last.replace(Rc::clone(segment));
+        if let Some(before) = before.filter(|before| !Rc::ptr_eq(before, &active)) {
+            before.release();
+        }
     }
 
     fn epoch_path(&self) -> PathBuf {

@@ -67,6 +67,7 @@ impl<D: Disk> Log<D> {
         }
         let (mut index, mut segment) = self.segment_of(from);
         loop {
+            self.touch(&segment);
             if let Some(first) = find(&segment, from).await? {
                 let Some(range) = self.range(&segment, index, first, &options).await? else {
                     return Ok(ReadResult::default());
@@ -164,8 +165,10 @@ impl<D: Disk> Log<D> {
         if limit <= wanted {
             return Ok(range(limit));
         }
-        let boundary = segment.boundary_before(wanted).await?;
-        let mut walk = segment.walk(boundary.max(first.end())).await?;
+        let mut walk = segment.walk_before_position(wanted).await?;
+        if walk.position() < first.end() {
+            walk = segment.walk(first.end()).await?;
+        }
         let mut end = walk.position();
         while let Some(found) = walk.next().await? {
             if wanted < found.end() {
@@ -210,8 +213,7 @@ pub(super) async fn find<D: Disk>(
     segment: &Segment<D>,
     offset: Offset,
 ) -> Result<Option<Found>, StorageError> {
-    let position = segment.position_before(offset).await?;
-    let mut walk = segment.walk(position).await?;
+    let mut walk = segment.walk_before(offset).await?;
     while let Some(found) = walk.next().await? {
         if offset <= found.header.last_offset() {
             return Ok(Some(found));

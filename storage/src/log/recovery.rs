@@ -396,11 +396,10 @@ impl<D: Disk> Opening<D> {
             .partition_point(|segment| segment.base <= from)
             .saturating_sub(1);
         for segment in self.segments[first..].iter().filter(|s| s.base < end) {
-            let position = match segment.base < from {
-                true => segment.position_before(from).await?,
-                false => 0,
+            let mut walk = match segment.base < from {
+                true => segment.walk_before(from).await?,
+                false => segment.walk(0).await?,
             };
-            let mut walk = segment.walk(position).await?;
             while let Some(found) = walk.next().await? {
                 let header = &found.header;
                 if header.last_offset() < from {

@@ -101,6 +101,11 @@ impl Tail {
         self.batches.clear();
     }
 
+    /// Forgets everything and gives the memory back: the log rests.
+    pub(crate) fn free(&mut self) {
+        self.batches = VecDeque::new();
+    }
+
     /// Adds the batch that now ends the log.
     pub(crate) fn push(
         &mut self,

@@ -219,3 +219,21 @@ fn deletion() {
         Err(StorageError::Closed { .. })
     ));
 }
+
+// Goal: a resting log holds no files and goes on as before; reading many closed segments keeps one open. Method: count
+// the files opened by the reads after it.
+#[test]
+fn resting() {
+    let rig = Rig::new(small_segments());
+    rig.append(60, 2);
+    let expected = rig.read_all(0, 500);
+    let before = rig.disk.counts().opens;
+    rig.read(119, 120, 1, true);
+    assert_eq!(rig.disk.counts().opens, before);
+    block_on(rig.log.rest()).expect("healthy disk");
+    rig.read(119, 120, 1, true);
+    assert_eq!(rig.disk.counts().opens, before + 3);
+    assert_eq!(rig.read_all(0, 500), expected);
+    rig.append(1, 2);
+    assert_eq!(end_of(&rig.read_all(0, 500)), Offset(122));
+}
