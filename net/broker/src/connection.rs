@@ -17,9 +17,7 @@ use std::task::Poll;
 
 use bytes::BytesMut;
 use pelton_machine::budget::{Admission, HolderId, Pool, Reserved};
-use pelton_machine::connection::{
-    Frame, FrameReader, Outcome, Outgoing, Pipeline, RequestClass, Step, Ticket,
-};
+use pelton_machine::connection::{Frame, FrameReader, Outcome, Outgoing, Pipeline, Step, Ticket};
 use pelton_model::Monotonic;
 use pelton_model::limits::ACCEPT_BACKOFF_MS;
 use pelton_model::slice::Slice;
@@ -227,11 +225,7 @@ impl<E: Env> ConnectionTask<E> {
             Begun::Done(outcome) => {
                 self.client.release(reserved);
                 self.pipeline.finish(ticket, outcome);
-                if class == RequestClass::Barrier {
-                    self.send_ready().await
-                } else {
-                    Ok(())
-                }
+                self.send_ready().await
             }
         }
     }

@@ -10,9 +10,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use pelton_machine::connection::Outcome;
-use pelton_model::{
-    ErrorCode, LeaderEpoch, Monotonic, Offset, PartitionId, ShardId, TopicId, TopicPartition,
-};
+use pelton_model::{ErrorCode, Monotonic, Offset, PartitionId, ShardId, TopicId, TopicPartition};
 use pelton_protocol::codec::{Records, Str};
 use pelton_protocol::message::fetch::{
     EpochEndOffset, FetchPartition, FetchRequest, FetchResponse, FetchTopic,
@@ -20,15 +18,12 @@ use pelton_protocol::message::fetch::{
 };
 use pelton_transport::net::Net;
 
-use super::Handled;
+use super::{Handled, known_epoch};
 use crate::connection::Client;
 use crate::dispatch::{Answer, Request};
 use crate::env::Env;
 use crate::shard::Shard;
 use crate::shard::message::{self, ReadItem, ReadOutcome, ReadRequest, Response, WatchRequest};
-
-/// The last session epoch: ends a session.
-const FINAL_EPOCH: i32 = -1;
 
 /// Serves one request.
 pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Handled {
@@ -44,10 +39,14 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
             ..FetchResponse::default()
         });
     }
-    debug_assert!(FINAL_EPOCH <= fetch.session_epoch || request.version < 7);
+    // Kafka has no word for an unknown isolation level; its answer is the same.
+    let is_odd = !(0..=1).contains(&fetch.isolation_level);
+    let odd_isolation = is_odd.then_some(ErrorCode::UnknownServerError);
     let mut plan = Plan::of(&client.shard, &fetch, request.version);
     plan.fetch(&client.shard, &fetch).await;
-    respond(&plan.respond(client, fetch))
+    let mut response = plan.respond(client, fetch);
+    response.error_code = odd_isolation.map_or(0, ErrorCode::code);
+    respond(&response)
 }
 
 /// A partition of the request: what is read, or why not; in the order of the request.
@@ -69,8 +68,7 @@ impl Plan {
             .config
             .fetch_max_bytes
             .min(u32::try_from(fetch.max_bytes).unwrap_or(0));
-        // Kafka has no word for these; its answer is the same.
-        let is_odd = fetch.max_bytes < 0 || !(0..=1).contains(&fetch.isolation_level);
+        let refused = refused_as_a_whole(fetch);
         let mut plan = Self {
             wanted: Vec::new(),
             read_committed: fetch.isolation_level == 1,
@@ -79,11 +77,7 @@ impl Plan {
         };
         for topic in &fetch.topics {
             let known = topic_id(shard, topic, version);
-            let known = if is_odd {
-                Err(ErrorCode::UnknownServerError)
-            } else {
-                known
-            };
+            let known = refused.map_or(known, Err);
             for partition in &topic.partitions {
                 plan.want(shard, known, partition);
             }
@@ -110,8 +104,8 @@ impl Plan {
             let item = ReadItem {
                 partition: id,
                 offset: Offset(partition.fetch_offset),
-                current_leader_epoch: LeaderEpoch(partition.current_leader_epoch),
-                last_fetched_epoch: LeaderEpoch(partition.last_fetched_epoch),
+                current_leader_epoch: known_epoch(partition.current_leader_epoch),
+                last_fetched_epoch: known_epoch(partition.last_fetched_epoch),
                 bytes_max,
             };
             Ok((shard.owner(id), item))
@@ -314,6 +308,16 @@ impl Plan {
         }
         response
     }
+}
+
+/// What is wrong with every partition of a request, if anything.
+fn refused_as_a_whole(fetch: &FetchRequest) -> Option<ErrorCode> {
+    if fetch.max_bytes < 0 || !(0..=1).contains(&fetch.isolation_level) {
+        return Some(ErrorCode::UnknownServerError);
+    }
+    // No partition has another replica than this node's own.
+    let is_follower = 0 <= fetch.replica_id || 0 <= fetch.replica_state.replica_id;
+    is_follower.then_some(ErrorCode::NotLeaderOrFollower)
 }
 
 fn topic_id<E: Env>(

@@ -15,6 +15,9 @@ use crate::env::Env;
 use crate::shard::message;
 use crate::shard::{CONTROLLER_SHARD, Shard};
 
+/// Kafka's default of `transaction.max.timeout.ms`.
+const TRANSACTION_TIMEOUT_MS_MAX: i32 = 900_000;
+
 /// Serves one request.
 pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Handled {
     let asked: InitProducerIdRequest = request.body()?;
@@ -23,19 +26,32 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
         producer_epoch: -1,
         ..InitProducerIdResponse::default()
     };
-    let response = match asked.transactional_id.as_deref() {
-        Some("") => refused(ErrorCode::InvalidRequest),
-        Some(_) => refused(ErrorCode::NotCoordinator),
-        None => match next_producer_id(&client.shard).await {
+    let response = if asked.transactional_id.is_some() {
+        refused(transactional(&asked))
+    } else {
+        match next_producer_id(&client.shard).await {
             Ok(producer_id) => InitProducerIdResponse {
                 producer_id,
                 producer_epoch: 0,
                 ..InitProducerIdResponse::default()
             },
             Err(error) => refused(error),
-        },
+        }
     };
     Ok(request.respond(&response))
+}
+
+/// Why a request with a transactional id is refused: what is wrong with it, or that no coordinator is here.
+fn transactional(asked: &InitProducerIdRequest) -> ErrorCode {
+    let has_id = asked.producer_id != -1;
+    let has_epoch = asked.producer_epoch != -1;
+    if asked.transactional_id.as_deref() == Some("") || has_id != has_epoch {
+        ErrorCode::InvalidRequest
+    } else if !(1..=TRANSACTION_TIMEOUT_MS_MAX).contains(&asked.transaction_timeout_ms) {
+        ErrorCode::InvalidTransactionTimeout
+    } else {
+        ErrorCode::NotCoordinator
+    }
 }
 
 async fn next_producer_id<E: Env>(shard: &Rc<Shard<E>>) -> Result<i64, ErrorCode> {

@@ -1,5 +1,6 @@
 //! ListOffsets: one question to each owner; negative timestamps are words.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use pelton_model::{
@@ -10,7 +11,7 @@ use pelton_protocol::message::list_offsets::{
     ListOffsetsTopicResponse,
 };
 
-use super::Handled;
+use super::{Handled, known_epoch};
 use crate::connection::Client;
 use crate::dispatch::Request;
 use crate::env::Env;
@@ -23,22 +24,30 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
     let asked: ListOffsetsRequest = request.body()?;
     let shard = &client.shard;
     let mut response = ListOffsetsResponse::default();
-    let mut queries: Vec<(ShardId, (usize, usize), OffsetQuery)> = Vec::new();
+    let mut queries: Vec<Query> = Vec::new();
+    let mut seen = Seen::of(&asked);
     for (at, topic) in asked.topics.iter().enumerate() {
         let known = shard.topic_by_name(&topic.name);
         let mut partitions = Vec::with_capacity(topic.partitions.len());
-        for (index, partition) in topic.partitions.iter().enumerate() {
+        for partition in &topic.partitions {
+            let is_repeated = match seen.count(&topic.name, partition.partition_index) {
+                0 => continue,
+                count => 1 < count,
+            };
             let mut answer = ListOffsetsPartitionResponse {
                 partition_index: partition.partition_index,
                 ..ListOffsetsPartitionResponse::default()
             };
-            match query(
-                request.version,
-                known.as_ref(),
-                partition,
-                asked.isolation_level == 1,
-            ) {
-                Ok(query) => queries.push((shard.owner(query.partition), (at, index), query)),
+            let query = if is_repeated {
+                Err(ErrorCode::InvalidRequest)
+            } else {
+                query(&asked, request.version, known.as_ref(), partition)
+            };
+            match query {
+                Ok(query) => {
+                    let owner = shard.owner(query.partition);
+                    queries.push((owner, (at, partitions.len()), query));
+                }
                 Err(error) => answer.error_code = error.code(),
             }
             partitions.push(answer);
@@ -48,6 +57,41 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
             partitions,
         });
     }
+    ask_owners(shard, &queries, &mut response).await;
+    Ok(request.respond(&response))
+}
+
+/// A question, its owner, and the place of its answer: topic, partition.
+type Query = (ShardId, (usize, usize), OffsetQuery);
+
+/// How often each partition is named: one that is named twice is refused, once.
+struct Seen<'a>(BTreeMap<(&'a str, i32), usize>);
+
+impl<'a> Seen<'a> {
+    fn of(request: &'a ListOffsetsRequest) -> Self {
+        let mut counts = BTreeMap::new();
+        for topic in &request.topics {
+            for partition in &topic.partitions {
+                *counts
+                    .entry((topic.name.as_str(), partition.partition_index))
+                    .or_insert(0) += 1;
+            }
+        }
+        Self(counts)
+    }
+
+    /// How often the partition is named; 0 when that was asked before.
+    fn count(&mut self, topic: &'a str, partition: i32) -> usize {
+        self.0.remove(&(topic, partition)).unwrap_or(0)
+    }
+}
+
+/// One question to each owner; the answers go to their places.
+async fn ask_owners<E: Env>(
+    shard: &Rc<Shard<E>>,
+    queries: &[Query],
+    response: &mut ListOffsetsResponse,
+) {
     for owner in shard.shards() {
         let mine: Vec<_> = queries
             .iter()
@@ -62,7 +106,6 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
             fill(&mut response.topics[*topic].partitions[*partition], answer);
         }
     }
-    Ok(request.respond(&response))
 }
 
 async fn ask<E: Env>(
@@ -85,11 +128,15 @@ async fn ask<E: Env>(
 }
 
 fn query(
+    request: &ListOffsetsRequest,
     version: i16,
     topic: Option<&Rc<TopicEntry>>,
     partition: &ListOffsetsPartition,
-    read_committed: bool,
 ) -> Result<OffsetQuery, ErrorCode> {
+    if !(0..=1).contains(&request.isolation_level) {
+        // Kafka has no word for it; its answer is the same.
+        return Err(ErrorCode::UnknownServerError);
+    }
     let topic = topic.ok_or(ErrorCode::UnknownTopicOrPartition)?;
     if !topic.has_partition(partition.partition_index) {
         return Err(ErrorCode::UnknownTopicOrPartition);
@@ -99,9 +146,9 @@ fn query(
             topic_id: topic.id,
             partition: PartitionId(partition.partition_index),
         },
-        current_leader_epoch: LeaderEpoch(partition.current_leader_epoch),
+        current_leader_epoch: known_epoch(partition.current_leader_epoch),
         position: position(version, partition.timestamp)?,
-        read_committed,
+        read_committed: request.isolation_level == 1,
     })
 }
 

@@ -16,8 +16,18 @@ pub(crate) mod offset_for_leader_epoch;
 pub(crate) mod produce;
 
 use pelton_machine::connection::Outcome;
+use pelton_model::LeaderEpoch;
 
 use crate::dispatch::Answer;
+
+/// The leader epoch that a client names; any negative one is none.
+pub(crate) fn known_epoch(epoch: i32) -> LeaderEpoch {
+    if epoch < 0 {
+        LeaderEpoch::NONE
+    } else {
+        LeaderEpoch(epoch)
+    }
+}
 
 /// What a handler returns.
 pub(crate) type Handled = Result<Outcome<Answer>, String>;

@@ -258,7 +258,7 @@ impl<E: Env> Intake<'_, E> {
         let valid = validate_produce(&batch, &rules, &mut self.shard.scratch.borrow_mut())?;
         if valid.is_transactional {
             // Transactions are not served: no coordinator could ever have begun this one.
-            return Err(bare(ErrorCode::InvalidTxnState));
+            return Err(bare(ErrorCode::InvalidProducerIdMapping));
         }
         batch.truncate(valid.size_bytes);
         let partition = TopicPartition {

@@ -11,14 +11,14 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use bytes::{Bytes, BytesMut};
-use pelton_machine::partition::{Acks, PlanRefused, Planned, Progress};
+use bytes::Bytes;
+use pelton_machine::partition::{Acks, Plan, PlanRefused, Planned, Progress};
 use pelton_machine::purgatory::{CommitWaiters, CommitWatched, WaiterId};
 use pelton_model::batch::{TimestampType, patch};
 use pelton_model::map::Map;
 use pelton_model::producer_state::Duplicate;
 use pelton_model::task::Notify;
-use pelton_model::{ErrorCode, LeaderEpoch, Monotonic, Offset, ShardId, Timestamp, TopicPartition};
+use pelton_model::{ErrorCode, Monotonic, Offset, ShardId, Timestamp, TopicPartition};
 use pelton_storage::{BatchFacts as LoggedBatch, StorageError};
 use pelton_transport::net::{Net, TaskClass};
 
@@ -232,40 +232,20 @@ impl<E: Env> Shard<E> {
             let mut state = slot.state.borrow_mut();
             (state.plan_append(&item.facts, acks), state.log_start())
         };
+        let place_of = |outcome| Place {
+            outcome,
+            group: Rc::clone(group),
+            index: place,
+        };
         match planned {
             Ok(Planned::Append(plan)) => {
-                let mut batch = item.batch;
-                let mut log_append_time = Timestamp::NONE;
-                if let Some((kind, timestamp)) = item.rewrite {
-                    patch::set_max_timestamp(&mut batch, kind, timestamp);
-                    if kind == TimestampType::LogAppendTime {
-                        log_append_time = timestamp;
-                    }
-                }
-                let outcome = AppendOutcome {
-                    error: ErrorCode::None,
-                    base_offset: plan.base_offset,
-                    log_append_time,
-                    log_start,
-                    leader: None,
-                };
-                let facts = LoggedBatch {
-                    base_offset: plan.base_offset,
-                    last_offset: plan.last_offset,
-                    max_timestamp: item.facts.max_timestamp,
-                    leader_epoch: plan.leader_epoch,
-                };
-                let bytes = stamp(batch, plan.base_offset, plan.leader_epoch);
+                let (write, outcome) = stamp(item, plan, log_start);
                 self.queue(
                     &slot,
                     Pending {
-                        write: Some((bytes, facts)),
+                        write: Some(write),
                         next_offset: plan.next_offset(),
-                        place: Place {
-                            outcome,
-                            group: Rc::clone(group),
-                            index: place,
-                        },
+                        place: place_of(outcome),
                         terms,
                     },
                 );
@@ -278,11 +258,7 @@ impl<E: Env> Shard<E> {
                     Pending {
                         write: None,
                         next_offset: original.last_offset.plus(1),
-                        place: Place {
-                            outcome,
-                            group: Rc::clone(group),
-                            index: place,
-                        },
+                        place: place_of(outcome),
                         terms,
                     },
                 );
@@ -511,11 +487,32 @@ fn duplicate_outcome<E: Env>(
     }
 }
 
-/// Stamps the leader's part of the header, which no checksum covers.
-fn stamp(mut batch: BytesMut, base_offset: Offset, leader_epoch: LeaderEpoch) -> Bytes {
-    patch::set_base_offset(&mut batch, base_offset);
-    patch::set_leader_epoch(&mut batch, leader_epoch);
-    batch.freeze()
+/// Stamps the leader's part of the header: what is written, and what is answered when it is.
+fn stamp(item: AppendItem, plan: Plan, log_start: Offset) -> ((Bytes, LoggedBatch), AppendOutcome) {
+    let mut batch = item.batch;
+    let mut log_append_time = Timestamp::NONE;
+    if let Some((kind, timestamp)) = item.rewrite {
+        patch::set_max_timestamp(&mut batch, kind, timestamp);
+        if kind == TimestampType::LogAppendTime {
+            log_append_time = timestamp;
+        }
+    }
+    patch::set_base_offset(&mut batch, plan.base_offset);
+    patch::set_leader_epoch(&mut batch, plan.leader_epoch);
+    let facts = LoggedBatch {
+        base_offset: plan.base_offset,
+        last_offset: plan.last_offset,
+        max_timestamp: item.facts.max_timestamp,
+        leader_epoch: plan.leader_epoch,
+    };
+    let outcome = AppendOutcome {
+        error: ErrorCode::None,
+        base_offset: plan.base_offset,
+        log_append_time,
+        log_start,
+        leader: None,
+    };
+    ((batch.freeze(), facts), outcome)
 }
 
 fn refusal<E: Env>(slot: &Slot<E>, refused: PlanRefused) -> AppendOutcome {

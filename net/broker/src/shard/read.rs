@@ -61,7 +61,11 @@ impl<E: Env> Shard<E> {
             Ok(end) => end,
             Err(refused) => return refused_read(&slot, refused),
         };
-        if let Some(diverging) = diverging(&slot, item) {
+        let diverging = match diverging(&slot, item) {
+            Ok(diverging) => diverging,
+            Err(error) => return ReadOutcome::refused(error),
+        };
+        if let Some(diverging) = diverging {
             return ReadOutcome {
                 diverging: Some(diverging),
                 ..outcome_of(&slot, ReadResult::default())
@@ -181,15 +185,17 @@ async fn offset<E: Env>(
 }
 
 /// Where the fetcher's log parts from ours, when the epoch of its last record says so (KIP-595).
-fn diverging<E: Env>(slot: &Slot<E>, item: &ReadItem) -> Option<(LeaderEpoch, Offset)> {
+fn diverging<E: Env>(
+    slot: &Slot<E>,
+    item: &ReadItem,
+) -> Result<Option<(LeaderEpoch, Offset)>, ErrorCode> {
     if item.last_fetched_epoch == LeaderEpoch::NONE {
-        return None;
+        return Ok(None);
     }
-    let Some(end) = slot.log.end_offset_for_epoch(item.last_fetched_epoch) else {
-        return Some((LeaderEpoch::NONE, Offset::NONE));
-    };
+    let end = slot.log.end_offset_for_epoch(item.last_fetched_epoch);
+    let end = end.ok_or(ErrorCode::OffsetOutOfRange)?;
     let parts = end.epoch < item.last_fetched_epoch || end.end_offset < item.offset;
-    parts.then_some((end.epoch, end.end_offset))
+    Ok(parts.then_some((end.epoch, end.end_offset)))
 }
 
 fn outcome_of<E: Env>(slot: &Slot<E>, result: ReadResult) -> ReadOutcome {

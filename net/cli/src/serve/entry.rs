@@ -105,7 +105,7 @@ pub(super) fn run(config: BrokerConfig, options: ServeOptions) -> Result<(), Boo
 /// The machine's memory, in bytes.
 fn memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
-    u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit))
+    info.totalram.saturating_mul(u64::from(info.mem_unit))
 }
 
 /// Half of the descriptors that this process may have; the rest is for files.
