@@ -5,23 +5,17 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use glommio::{LocalExecutorBuilder, Placement};
 use pelton_model::batch::{BatchBuilder, BatchHeader, Batches, BuilderOptions};
 use pelton_model::slice::Slice;
 use pelton_model::{LeaderEpoch, NodeId, Offset, PartitionId, Timestamp, TopicId};
-use pelton_storage::disk::glommio::GlommioDisk;
+use pelton_storage::disk::glommio::{GlommioDisk, run_alone};
 use pelton_storage::disk::{Disk, DiskFile, OpenMode};
 use pelton_storage::{
     BatchFacts, DirError, DirOptions, Log, LogConfig, LogDir, LogStore, OpenOptions, ReadOptions,
 };
 
-fn run<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F + Send + 'static) {
-    LocalExecutorBuilder::new(Placement::Unbound)
-        .io_memory(64 * 1024)
-        .spawn(test)
-        .expect("an executor starts")
-        .join()
-        .expect("the test ends");
+fn run(test: impl Future<Output = ()>) {
+    run_alone(test).expect("an executor starts");
 }
 
 fn batch(base: i64, records: i64, value_bytes: usize) -> (Bytes, BatchFacts) {
@@ -156,7 +150,7 @@ async fn life_of_a_log(root: &Path) {
 fn log() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let path = root.path().to_owned();
-    run(move || async move { life_of_a_log(&path).await });
+    run(life_of_a_log(&path));
 }
 
 // Goal: locks, renames, listings and errors of the adapter. Method: each once.
@@ -164,7 +158,7 @@ fn log() {
 fn directory_and_errors() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let path = root.path().join("a/b");
-    run(move || async move {
+    run(async move {
         let disk = GlommioDisk;
         let options = DirOptions {
             node_id: NodeId(1),

@@ -39,6 +39,20 @@ pub struct GlommioLock {
     _file: OwnedFd,
 }
 
+/// Runs a future to its end on an executor of its own, on this thread: for tools and tests that have no shard.
+///
+/// # Errors
+/// When the kernel refuses the executor its rings.
+pub fn run_alone<T>(future: impl Future<Output = T>) -> io::Result<T> {
+    let builder = glommio::LocalExecutorBuilder::new(glommio::Placement::Unbound);
+    let executor = builder.io_memory(IO_MEMORY_BYTES).make();
+    let executor = executor.map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(executor.run(future))
+}
+
+/// Registered buffers of an executor: none of ours is used, and the default costs 10 MiB.
+const IO_MEMORY_BYTES: usize = 64 * 1024;
+
 /// Pieces of one vectored write; longer lists take several.
 const PIECES_MAX: usize = 64;
 
