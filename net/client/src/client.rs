@@ -307,6 +307,11 @@ impl<N: Net> Client<N> {
         Ok(broken)
     }
 
+    /// The topics of which the node leads a partition.
+    pub(crate) fn topics_led_by(&self, node_id: i32) -> Vec<Str> {
+        self.metadata().borrow().topics_led_by(node_id)
+    }
+
     pub(crate) fn metadata(&self) -> &RefCell<ClusterMetadata> {
         &self.cluster.metadata
     }

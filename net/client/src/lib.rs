@@ -12,12 +12,15 @@
 
 mod address;
 mod admin;
+mod chores;
 mod client;
 mod connection;
+mod consumer;
 mod error;
 pub mod limits;
 mod metadata;
 mod options;
+mod producer;
 mod retry;
 mod time;
 mod versions;
@@ -27,7 +30,16 @@ pub use address::Address;
 pub use admin::{Admin, ClusterDescription, CreatedTopic, ListedOffset, NewTopic, OffsetQuery};
 pub use client::{Client, Leader};
 pub use connection::{Connection, Reply};
+pub use consumer::{
+    ConsumedRecord, Consumer, ConsumerOptions, IsolationLevel, OffsetReset, PartitionPosition,
+    Position,
+};
 pub use error::{ClientError, IoFailure};
 pub use metadata::{Broker, PartitionMetadata, TopicMetadata};
 pub use options::ClientOptions;
 pub use pelton_protocol::codec::Str;
+pub use producer::{
+    Acks, Delivery, ExplicitPartitioner, KeyHashPartitioner, PartitionRequest, Partitioner,
+    Producer, ProducerOptions, ProducerRecord, RecordMetadata, RoundRobinPartitioner,
+    StickyPartitioner, key_partition, murmur2,
+};

@@ -161,6 +161,18 @@ impl ClusterMetadata {
         self.topics.get(name)
     }
 
+    /// The topics of which the node leads a partition, sorted.
+    pub(crate) fn topics_led_by(&self, node_id: i32) -> Vec<Str> {
+        let leads = |topic: &TopicMetadata| {
+            let mut leaders = topic.partitions.iter().map(|known| known.leader);
+            leaders.any(|leader| leader == Some(node_id))
+        };
+        let led = self.topics.iter().filter(|(_, topic)| leads(topic));
+        let mut names: Vec<Str> = led.map(|(name, _)| name.clone()).collect();
+        names.sort_unstable();
+        names
+    }
+
     pub(crate) fn broker(&self, node_id: i32) -> Option<&Broker> {
         self.brokers.get(&node_id)
     }
