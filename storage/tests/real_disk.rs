@@ -8,14 +8,14 @@ use bytes::Bytes;
 use pelton_model::batch::{BatchBuilder, BatchHeader, Batches, BuilderOptions};
 use pelton_model::slice::Slice;
 use pelton_model::{LeaderEpoch, NodeId, Offset, PartitionId, Timestamp, TopicId};
-use pelton_storage::disk::glommio::{GlommioDisk, run_alone};
+use pelton_storage::disk::kernel::{InPlace, KernelDisk};
 use pelton_storage::disk::{Disk, DiskFile, OpenMode};
 use pelton_storage::{
     BatchFacts, DirError, DirOptions, Log, LogConfig, LogDir, LogStore, OpenOptions, ReadOptions,
 };
 
 fn run(test: impl Future<Output = ()>) {
-    run_alone(test).expect("an executor starts");
+    futures_lite::future::block_on(test);
 }
 
 fn batch(base: i64, records: i64, value_bytes: usize) -> (Bytes, BatchFacts) {
@@ -39,7 +39,7 @@ fn batch(base: i64, records: i64, value_bytes: usize) -> (Bytes, BatchFacts) {
     (bytes, facts)
 }
 
-async fn read_all(log: &Log<GlommioDisk>, bytes_max: usize) -> Vec<u8> {
+async fn read_all(log: &Log<KernelDisk<InPlace>>, bytes_max: usize) -> Vec<u8> {
     let mut all = Vec::new();
     let mut from = log.log_start();
     while from < log.log_end() {
@@ -86,7 +86,7 @@ fn options(clean: bool) -> OpenOptions {
 }
 
 async fn life_of_a_log(root: &Path) {
-    let disk = GlommioDisk;
+    let disk = KernelDisk::new(InPlace);
     let store = LogStore::new(disk);
     let directory = root.join("topic-3");
     let log = Log::create(&store, &directory, TopicId([1; 16]), CONFIG).await;
@@ -159,7 +159,7 @@ fn directory_and_errors() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let path = root.path().join("a/b");
     run(async move {
-        let disk = GlommioDisk;
+        let disk = KernelDisk::new(InPlace);
         let options = DirOptions {
             node_id: NodeId(1),
             cluster_id: None,

@@ -1,11 +1,11 @@
 //! The seam to the filesystem: everything storage does to a disk goes through [`Disk`] and [`DiskFile`].
 //!
 //! Invariants:
-//! 1. Only `disk/glommio.rs` knows the runtime; the simulator's disk implements the same traits.
+//! 1. Only `disk/kernel.rs` knows the system calls; the simulator's disk implements the same traits.
 //! 2. A buffer handed to the kernel belongs to the operation until its completion, even if the future is dropped.
 //! 3. A failed sync is final: the caller takes the log directory offline and never retries.
 
-pub mod glommio;
+pub mod kernel;
 pub mod memory;
 pub mod range;
 

@@ -83,7 +83,7 @@ const DENIED_IN_CORE: [&str; 24] = [
 
 /// Crates with one home.
 const HOMES: [(&str, &[&str]); 5] = [
-    ("glommio-ng", &["pelton-storage", "pelton-transport"]),
+    ("glommio-ng", &["pelton-transport"]),
     ("rkyv", &["pelton-storage"]),
     ("mimalloc", &["pelton"]),
     ("clap", &["pelton", "pelton-perf"]),
@@ -155,7 +155,7 @@ mod tests {
         check("pelton-machine", "core/machine", "rustix", 1);
         check("pelton-broker", "net/broker", "glommio-ng", 1);
         check("pelton-broker", "net/broker", "tokio", 1);
-        check("pelton-storage", "storage", "glommio-ng", 0);
+        check("pelton-storage", "storage", "glommio-ng", 1);
         check("pelton-extra", "extra", "bytes", 1);
     }
 

@@ -28,7 +28,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const UNSAFE_FILES: [&str; 1] = ["net/transport/src/glommio/connection.rs"];
 
 /// Where the runtime may be named.
-const RUNTIME_HOMES: [&str; 2] = ["storage/src/disk/glommio.rs", "net/transport/src/glommio/"];
+const RUNTIME_HOMES: [&str; 1] = ["net/transport/src/glommio/"];
 
 /// Where `Arc`, locks and atomics may be used, and why.
 const SHARED_STATE_HOMES: [&str; 8] = [

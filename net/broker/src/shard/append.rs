@@ -312,7 +312,7 @@ impl<E: Env> Shard<E> {
     }
 
     /// Writes everything queued, also what is queued meanwhile.
-    async fn flush(&self, slot: &Slot<E>) {
+    async fn flush(&self, slot: &Rc<Slot<E>>) {
         loop {
             let queued = std::mem::take(&mut *slot.pending.borrow_mut());
             if queued.is_empty() {
@@ -341,7 +341,7 @@ impl<E: Env> Shard<E> {
 
     async fn write(
         &self,
-        slot: &Slot<E>,
+        slot: &Rc<Slot<E>>,
         bytes: &[Bytes],
         facts: &[LoggedBatch],
     ) -> Result<Progress, StorageError> {
@@ -355,12 +355,24 @@ impl<E: Env> Shard<E> {
         };
         if slot.log.roll_wanted(bytes.iter().map(Bytes::len).sum()) {
             slot.log.roll(slot.producer_snapshot()).await?;
+            self.sync_behind(slot);
         }
         let next_offset = slot.log.append(bytes, facts).await?;
         Ok(slot
             .state
             .borrow_mut()
             .on_appended(first.leader_epoch, next_offset))
+    }
+
+    /// Makes what has been rolled durable beside the requests, so that a recovery scans no further back.
+    fn sync_behind(&self, slot: &Rc<Slot<E>>) {
+        let slot = Rc::clone(slot);
+        self.net.spawn(TaskClass::Background, async move {
+            if let Err(error) = slot.log.sync().await {
+                tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "a sync failed: the log answers nothing more");
+                slot.state.borrow_mut().go_offline();
+            }
+        });
     }
 
     fn settle_written(&self, slot: &Slot<E>, pending: Pending, progress: Progress) {

@@ -10,9 +10,10 @@ use pelton_broker::boot::{self as broker, Start};
 use pelton_broker::env::Env;
 use pelton_broker::shard::message::Message;
 use pelton_model::config::broker::BrokerConfig;
-use pelton_storage::disk::glommio::GlommioDisk;
+use pelton_storage::disk::kernel::{Helper, KernelDisk};
 use pelton_transport::boot::{BootOptions, ShardContext, run_shards};
 use pelton_transport::glommio::{GlommioMesh, GlommioNet};
+use pelton_transport::net::Net;
 use pelton_transport::{boot, checks, probe_bind};
 
 /// Told the bound addresses, in the order of the listeners, when clients can connect.
@@ -35,9 +36,19 @@ pub(super) struct ServeOptions {
 enum Glommio {}
 
 impl Env for Glommio {
-    type Disk = GlommioDisk;
+    type Disk = KernelDisk<ShardHelper>;
     type Net = GlommioNet;
     type Mesh = GlommioMesh<Message>;
+}
+
+/// The shard's helper threads, for what would wait for the device.
+#[derive(Clone, Debug)]
+struct ShardHelper(GlommioNet);
+
+impl Helper for ShardHelper {
+    async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        self.0.run_blocking(job).await
+    }
 }
 
 /// Why the broker ended.
@@ -84,7 +95,7 @@ pub(super) fn run(config: BrokerConfig, options: ServeOptions) -> Result<(), Boo
             let start = Start::<Glommio> {
                 config,
                 net: context.net.clone(),
-                disk: GlommioDisk,
+                disk: KernelDisk::new(ShardHelper(context.net.clone())),
                 mesh: context.mesh.clone(),
                 memory_bytes,
                 connections_max,

@@ -1,14 +1,14 @@
-//! The real filesystem: the only file of this crate that knows the runtime.
+//! The real filesystem.
 //!
 //! Invariants:
 //! 1. Small and page-cached operations (open, read, write, truncate, rename, list) are plain system calls on the shard's
 //!    thread: ext4 has no nowait buffered write, so the ring would punt each to a worker thread, which costs 15 times
 //!    as much for a small append.
-//! 2. What may wait for the device (fdatasync, directory sync, removal of large files) runs on the runtime's blocking
-//!    pool, so that the shard goes on working.
-//! 3. Buffers are only borrowed by inline calls; a pool job owns everything it touches.
+//! 2. What may wait for the device (fdatasync, directory sync, removal of large files) runs on a helper thread that the
+//!    owner of the disk gives ([`Helper`]), so that the shard goes on working.
+//! 3. Buffers are only borrowed by inline calls; a helper's job owns everything it touches.
 //!
-//! Deliberately absent: mmap, O_DIRECT, an LRU of descriptors.
+//! Deliberately absent: the runtime (its ring gains nothing here, see 1), mmap, O_DIRECT, an LRU of descriptors.
 
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
@@ -22,36 +22,52 @@ use rustix::io::Errno;
 
 use super::{DirEntry, Disk, DiskError, DiskFile, OpenMode};
 
-/// The filesystem as seen by one shard. Works inside a glommio executor only.
+/// Runs what would block a shard somewhere else.
+#[expect(
+    async_fn_in_trait,
+    reason = "static generics on one thread: no Send bound wanted"
+)]
+pub trait Helper: Clone + std::fmt::Debug + 'static {
+    /// Runs `job` and gives its result. A job that was begun is finished, also when the future is dropped.
+    async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T;
+}
+
+/// Runs jobs on the caller's thread: for tools and tests that have no shard to keep free.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct GlommioDisk;
+pub struct InPlace;
+
+impl Helper for InPlace {
+    async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        job()
+    }
+}
+
+/// The filesystem as seen by one shard.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KernelDisk<H> {
+    helper: H,
+}
+
+impl<H: Helper> KernelDisk<H> {
+    /// The filesystem, with a helper for what would block.
+    pub fn new(helper: H) -> Self {
+        Self { helper }
+    }
+}
 
 /// An open file.
 #[derive(Debug)]
-pub struct GlommioFile {
+pub struct KernelFile<H> {
+    helper: H,
     descriptor: Arc<OwnedFd>,
     path: Rc<Path>,
 }
 
 /// A held directory lock.
 #[derive(Debug)]
-pub struct GlommioLock {
+pub struct KernelLock {
     _file: OwnedFd,
 }
-
-/// Runs a future to its end on an executor of its own, on this thread: for tools and tests that have no shard.
-///
-/// # Errors
-/// When the kernel refuses the executor its rings.
-pub fn run_alone<T>(future: impl Future<Output = T>) -> io::Result<T> {
-    let builder = glommio::LocalExecutorBuilder::new(glommio::Placement::Unbound);
-    let executor = builder.io_memory(IO_MEMORY_BYTES).make();
-    let executor = executor.map_err(|error| io::Error::other(error.to_string()))?;
-    Ok(executor.run(future))
-}
-
-/// Registered buffers of an executor: none of ours is used, and the default costs 10 MiB.
-const IO_MEMORY_BYTES: usize = 64 * 1024;
 
 /// Pieces of one vectored write; longer lists take several.
 const PIECES_MAX: usize = 64;
@@ -64,16 +80,11 @@ fn open_file(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     fs::open(path, flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o644))
 }
 
-/// Runs `job` on the blocking pool.
-async fn blocking<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> T {
-    glommio::executor().spawn_blocking(job).await
-}
+impl<H: Helper> Disk for KernelDisk<H> {
+    type File = KernelFile<H>;
+    type Lock = KernelLock;
 
-impl Disk for GlommioDisk {
-    type File = GlommioFile;
-    type Lock = GlommioLock;
-
-    async fn open(&self, path: &Path, mode: OpenMode) -> Result<GlommioFile, DiskError> {
+    async fn open(&self, path: &Path, mode: OpenMode) -> Result<KernelFile<H>, DiskError> {
         let flags = match mode {
             OpenMode::Read => OFlags::RDONLY,
             OpenMode::Write => OFlags::RDWR,
@@ -82,7 +93,8 @@ impl Disk for GlommioDisk {
             OpenMode::Truncate => OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC,
         };
         let descriptor = open_file(path, flags).map_err(failed("open", path))?;
-        Ok(GlommioFile {
+        Ok(KernelFile {
+            helper: self.helper.clone(),
             descriptor: Arc::new(descriptor),
             path: Rc::from(path),
         })
@@ -122,14 +134,16 @@ impl Disk for GlommioDisk {
 
     async fn remove_file(&self, path: &Path) -> Result<(), DiskError> {
         let target = path.to_owned();
-        blocking(move || fs::unlink(&target))
+        self.helper
+            .run(move || fs::unlink(&target))
             .await
             .map_err(failed("remove", path))
     }
 
     async fn remove_dir_all(&self, path: &Path) -> Result<(), DiskError> {
         let target = path.to_owned();
-        blocking(move || std::fs::remove_dir_all(target))
+        self.helper
+            .run(move || std::fs::remove_dir_all(target))
             .await
             .map_err(|source| DiskError::new("remove", path, source))
     }
@@ -139,15 +153,15 @@ impl Disk for GlommioDisk {
         let sync = move || -> Result<(), Errno> {
             fs::fsync(open_file(&target, OFlags::RDONLY | OFlags::DIRECTORY)?)
         };
-        blocking(sync).await.map_err(failed("sync", path))
+        self.helper.run(sync).await.map_err(failed("sync", path))
     }
 
-    async fn lock(&self, path: &Path) -> Result<GlommioLock, DiskError> {
+    async fn lock(&self, path: &Path) -> Result<KernelLock, DiskError> {
         let file = open_file(path, OFlags::RDWR | OFlags::CREATE).map_err(failed("open", path))?;
         // flock keeps a second LogDir of this process out, the record lock any Java broker.
         fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(failed("lock", path))?;
         match fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(GlommioLock { _file: file }),
+            Ok(()) => Ok(KernelLock { _file: file }),
             Err(Errno::ACCESS) => Err(failed("lock", path)(Errno::WOULDBLOCK)),
             Err(errno) => Err(failed("lock", path)(errno)),
         }
@@ -180,7 +194,7 @@ fn list(path: &Path) -> Result<Vec<DirEntry>, Errno> {
     Ok(entries)
 }
 
-impl GlommioFile {
+impl<H: Helper> KernelFile<H> {
     fn write_pieces(&self, buffers: &[Bytes], mut position: u64) -> Result<(), Errno> {
         let mut skip = 0;
         let mut rest = buffers;
@@ -217,7 +231,7 @@ impl GlommioFile {
     }
 }
 
-impl DiskFile for GlommioFile {
+impl<H: Helper> DiskFile for KernelFile<H> {
     async fn write_all_at(&self, buffers: &[Bytes], position: u64) -> Result<(), DiskError> {
         self.write_pieces(buffers, position)
             .map_err(failed("write", &self.path))
@@ -247,7 +261,8 @@ impl DiskFile for GlommioFile {
 
     async fn sync_data(&self) -> Result<(), DiskError> {
         let descriptor = Arc::clone(&self.descriptor);
-        blocking(move || fs::fdatasync(&*descriptor))
+        self.helper
+            .run(move || fs::fdatasync(&*descriptor))
             .await
             .map_err(failed("sync", &self.path))
     }
@@ -262,7 +277,7 @@ impl DiskFile for GlommioFile {
     }
 }
 
-impl GlommioFile {
+impl<H: Helper> KernelFile<H> {
     /// The path that the file was opened by.
     #[must_use]
     pub fn path(&self) -> PathBuf {
