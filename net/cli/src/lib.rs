@@ -10,11 +10,16 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod client;
+mod consume;
 mod doctor;
 mod error;
 mod logging;
 mod output;
+mod produce;
+mod records;
 mod serve;
+mod topic;
 
 use std::process::ExitCode;
 
@@ -43,6 +48,9 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), CliError> {
     match command {
         Command::Serve(args) => serve::run(&args),
+        Command::Topic(command) => topic::run(command),
+        Command::Produce(args) => produce::run(&args),
+        Command::Consume(args) => consume::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     }
 }

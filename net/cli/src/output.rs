@@ -1,7 +1,9 @@
 //! Text for people: colours where a terminal wants them, sizes with units, aligned columns.
 
 use std::fmt;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
+
+use crate::error::CliError;
 
 /// A colour of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +68,21 @@ pub(crate) fn stderr_colour() -> bool {
 
 /// Writes a line to stderr; a closed stderr is nobody's problem.
 pub(crate) fn say(line: &str) {
-    drop(writeln!(std::io::stderr().lock(), "{line}"));
+    drop(writeln!(io::stderr().lock(), "{line}"));
+}
+
+/// Replaces the line that the cursor is on.
+pub(crate) fn draw(line: &str) {
+    drop(write!(io::stderr().lock(), "\r\x1b[K{line}"));
+}
+
+/// The outcome of writing to stdout: a reader that went away (`| head`) is no failure worth a word.
+pub(crate) fn written(outcome: io::Result<()>) -> Result<(), CliError> {
+    match outcome {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(CliError::Reported),
+        Err(error) => Err(CliError::failed(format!("cannot write to stdout: {error}"))),
+    }
 }
 
 /// Writes the line of a failed command to stderr.
@@ -107,6 +123,29 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
+/// Lays out rows in columns: each as wide as its widest cell, two spaces between, none after the last.
+pub(crate) fn columns(rows: &[Vec<String>]) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line.push_str(&format!("{cell:<width$}  ", width = *width));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +162,17 @@ mod tests {
         check(1_572_864, "1.5 MiB");
         check(1 << 40, "1 TiB");
         check(u64::MAX, "16777215 TiB");
+    }
+
+    // Goal: tables align and no line ends in spaces. Method: cells of several widths.
+    #[test]
+    fn aligned() {
+        let rows = [
+            vec!["a".to_owned(), "b".to_owned()],
+            vec!["ccc".to_owned(), String::new()],
+        ];
+        assert_eq!(columns(&rows), "a    b\nccc\n");
+        assert_eq!(columns(&[]), "");
     }
 
     // Goal: colours only when asked. Method: both ways.

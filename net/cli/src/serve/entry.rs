@@ -69,6 +69,16 @@ impl fmt::Display for BootError {
     }
 }
 
+impl std::error::Error for BootError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // Their texts are this error's own, so their sources come next.
+        match self {
+            Self::Listen(error) => error.source(),
+            Self::Shards(error) => error.source(),
+        }
+    }
+}
+
 /// Runs the broker until it is asked to stop.
 pub(super) fn run(config: BrokerConfig, options: ServeOptions) -> Result<(), BootError> {
     for address in broker::addresses(&config).map_err(BootError::Listen)? {

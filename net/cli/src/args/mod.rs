@@ -1,5 +1,7 @@
 //! The command line: names, help texts and examples; no work.
 
+mod client;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,6 +10,11 @@ use clap::{Args, Parser, Subcommand};
 use pelton_model::config::listener::parse_host_port;
 
 use crate::logging::LogLevel;
+
+pub(crate) use self::client::{
+    AcksArg, Codec, Connect, ConsumeArgs, CreateArgs, DeleteArgs, DescribeArgs, ListArgs,
+    ProduceArgs, TopicCommand,
+};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -21,6 +28,9 @@ use crate::logging::LogLevel;
         pelton                                         start a broker with its data in ./pelton-data\n  \
         pelton serve --listen 0.0.0.0:9092 --advertise kafka.example:9092 --data-dir /var/lib/pelton\n  \
         pelton serve --config server.properties        start with the settings of an Apache Kafka broker\n  \
+        pelton topic create orders --partitions 6\n  \
+        seq 10 | pelton produce orders\n  \
+        pelton consume orders --from beginning --follow\n  \
         pelton doctor                                  check what this machine offers\n\n\
         Exit codes: 0 done, 1 failed, 2 wrong usage."
 )]
@@ -44,7 +54,9 @@ impl Cli {
     pub(crate) fn log_level(&self) -> LogLevel {
         self.log.unwrap_or(match self.command {
             Command::Serve(_) => LogLevel::Info,
-            Command::Doctor(_) => LogLevel::Warn,
+            Command::Topic(_) | Command::Produce(_) | Command::Consume(_) | Command::Doctor(_) => {
+                LogLevel::Warn
+            }
         })
     }
 }
@@ -54,6 +66,13 @@ impl Cli {
 pub(crate) enum Command {
     /// Start a broker
     Serve(ServeArgs),
+    /// Create, list, describe and delete topics
+    #[command(subcommand)]
+    Topic(TopicCommand),
+    /// Send records from stdin to a topic
+    Produce(Box<ProduceArgs>),
+    /// Print records of a topic
+    Consume(Box<ConsumeArgs>),
     /// Check what this machine offers and what to do about the rest
     Doctor(DoctorArgs),
 }
@@ -216,6 +235,7 @@ impl FromStr for Cores {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::records::position::Position;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         let words = line.split_whitespace().map(OsString::from).collect();
@@ -223,10 +243,10 @@ mod tests {
     }
 
     fn serve(line: &str) -> ServeArgs {
-        match parse(line).expect("a valid line").command {
-            Command::Serve(args) => args,
-            other => panic!("{other:?}"),
-        }
+        let Command::Serve(args) = parse(line).expect("a valid line").command else {
+            panic!("{line}");
+        };
+        args
     }
 
     // Goal: the definition is consistent. Method: clap's own check.
@@ -295,6 +315,36 @@ mod tests {
         assert_eq!(args.spin, 50);
     }
 
+    // Goal: the client commands are understood. Method: one line each.
+    #[test]
+    fn client_commands() {
+        let line = "pelton topic create t -p 3 -r 1 --set a=b --if-not-exists -b h:1";
+        let Command::Topic(TopicCommand::Create(args)) = parse(line).expect("valid").command else {
+            panic!("{line}");
+        };
+        assert_eq!(
+            (args.partitions, args.replication_factor),
+            (Some(3), Some(1))
+        );
+        assert_eq!(args.connect.bootstrap.host, "h");
+        let line = "pelton produce t -k : -H a=b -H c= -p 0 -c zstd --acks 1 --log debug";
+        let Command::Produce(args) = parse(line).expect("valid").command else {
+            panic!("{line}");
+        };
+        assert_eq!(args.headers.len(), 2);
+        assert_eq!(
+            (args.compression, args.acks),
+            (Codec::Zstd, AcksArg::Leader)
+        );
+        let line = "pelton consume t -p 0,2 --from -5 -n 7 -f --format {key}={value}";
+        let Command::Consume(args) = parse(line).expect("valid").command else {
+            panic!("{line}");
+        };
+        assert_eq!(args.partition, [0, 2]);
+        assert_eq!(args.from, Position::BeforeEnd(5));
+        assert_eq!((args.max, args.follow), (Some(7), true));
+    }
+
     // Goal: wrong usage is refused with code 2. Method: a table.
     #[test]
     fn misuse() {
@@ -312,6 +362,14 @@ mod tests {
         check("pelton serve --cores a");
         check("pelton serve --cores 0-99999999");
         check("pelton --log loud");
+        check("pelton topic");
+        check("pelton topic delete");
+        check("pelton topic create t -p 0");
+        check("pelton produce");
+        check("pelton produce t --acks 2");
+        check("pelton consume t --from yesterday");
+        check("pelton consume t --format {nothing}");
+        check("pelton consume t --keys --format {key}");
     }
 
     // Goal: numbers are counts, lists are places. Method: both, and a list of one.
