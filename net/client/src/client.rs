@@ -349,8 +349,9 @@ impl<N: Net> Client<N> {
             Target::Node(node_id) => {
                 let metadata = self.metadata().borrow();
                 let known = metadata.broker(node_id);
+                let reroute = |address| self.options().reroute.get(address).unwrap_or(address);
                 known
-                    .map(|broker| broker.address.clone())
+                    .map(|broker| reroute(&broker.address).clone())
                     .ok_or_else(|| ClientError::Refused {
                         operation: "connecting to node",
                         object: node_id.to_string().into(),

@@ -234,50 +234,79 @@ impl ClientError {
         code: i16,
         message: Option<Str>,
     ) -> Result<(), Self> {
-        match ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError) {
-            ErrorCode::None => Ok(()),
-            error => Err(Self::Refused {
-                operation,
-                object: object.into(),
-                error,
-                message,
-            }),
+        let error = ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError);
+        if !error.is_error() {
+            return Ok(());
         }
+        Err(Self::Refused {
+            operation,
+            object: object.into(),
+            error,
+            message,
+        })
     }
-}
 
-impl fmt::Display for ClientError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The text of errors about connections; `Ok(false)` for the others.
+    fn fmt_connection(&self, f: &mut fmt::Formatter<'_>) -> Result<bool, fmt::Error> {
         match self {
-            Self::Resolve { address, .. } => write!(f, "host {} has no address", address.host),
-            Self::Connect { address, .. } => write!(f, "cannot connect to {address}"),
-            Self::Disconnected { address, .. } => write!(f, "connection to {address} ended"),
-            Self::TimedOut {
-                operation,
-                object,
-                after_ms,
-            } => write!(f, "{operation} {object} timed out after {after_ms} ms"),
+            Self::Resolve { address, .. } => write!(f, "host {} has no address", address.host)?,
+            Self::Connect { address, .. } => write!(f, "cannot connect to {address}")?,
+            Self::Disconnected { address, .. } => write!(f, "connection to {address} ended")?,
             Self::Malformed { address, api, .. } => {
-                write!(f, "{api} response of {address} does not decode")
+                write!(f, "{api} response of {address} does not decode")?;
             }
-            Self::Protocol { address, what } => write!(f, "{address} {what}"),
+            Self::Protocol { address, what } => write!(f, "{address} {what}")?,
             Self::UnsupportedVersion {
                 address,
                 api,
                 ours,
                 theirs,
             } => {
-                write!(
-                    f,
-                    "{address} and this client share no version of {api}: {}..={} here, ",
-                    ours.min, ours.max
-                )?;
+                let (min, max) = (ours.min, ours.max);
+                write!(f, "{address} and this client share no version of {api}: ")?;
                 match theirs {
-                    Some(theirs) => write!(f, "{}..={} there", theirs.min, theirs.max),
-                    None => f.write_str("none there"),
+                    Some(theirs) => {
+                        write!(
+                            f,
+                            "{min}..={max} here, {}..={} there",
+                            theirs.min, theirs.max
+                        )?;
+                    }
+                    None => write!(f, "{min}..={max} here, none there")?,
                 }
             }
-            Self::Busy { address } => write!(f, "too many requests to {address} are unanswered"),
+            Self::Busy { address } => write!(f, "too many requests to {address} are unanswered")?,
+            Self::TimedOut { .. }
+            | Self::Refused { .. }
+            | Self::NoBroker { .. }
+            | Self::NoPartition { .. }
+            | Self::RecordTooLarge { .. }
+            | Self::Batch { .. }
+            | Self::OutOfRange { .. }
+            | Self::Closed { .. } => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.fmt_connection(f)? {
+            return Ok(());
+        }
+        match self {
+            Self::Resolve { .. }
+            | Self::Connect { .. }
+            | Self::Disconnected { .. }
+            | Self::Malformed { .. }
+            | Self::Protocol { .. }
+            | Self::UnsupportedVersion { .. }
+            | Self::Busy { .. } => Ok(()),
+            Self::TimedOut {
+                operation,
+                object,
+                after_ms,
+            } => write!(f, "{operation} {object} timed out after {after_ms} ms"),
             Self::Refused {
                 operation,
                 object,

@@ -104,12 +104,12 @@ impl ClusterMetadata {
         let mut broken = Vec::new();
         for topic in response.topics.iter().take(limits::TOPICS_CACHED_MAX) {
             let Some(name) = &topic.name else { continue };
-            match code(topic.error_code) {
-                ErrorCode::None => self.learn_topic(name, topic),
-                error => {
-                    self.topics.remove(name);
-                    broken.push((name.clone(), error));
-                }
+            let error = code(topic.error_code);
+            if error.is_error() {
+                self.topics.remove(name);
+                broken.push((name.clone(), error));
+            } else {
+                self.learn_topic(name, topic);
             }
         }
         broken

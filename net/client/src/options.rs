@@ -1,6 +1,10 @@
 //! How a client behaves towards the cluster as a whole.
 
+use std::collections::BTreeMap;
+
 use pelton_protocol::codec::Str;
+
+use crate::address::Address;
 
 /// Settings of a [`crate::Client`]; the defaults are those of Kafka's clients.
 #[derive(Clone, Debug)]
@@ -25,6 +29,8 @@ pub struct ClientOptions {
     pub retry_backoff_ms_max: u64,
     /// Whether producing to a topic that does not exist may create it (if the broker creates topics at all).
     pub allow_auto_topic_creation: bool,
+    /// Where brokers are reached instead of where they say: for tunnels and proxies.
+    pub reroute: BTreeMap<Address, Address>,
 }
 
 impl Default for ClientOptions {
@@ -40,6 +46,7 @@ impl Default for ClientOptions {
             retry_backoff_ms: 100,
             retry_backoff_ms_max: 1_000,
             allow_auto_topic_creation: true,
+            reroute: BTreeMap::new(),
         }
     }
 }

@@ -50,13 +50,16 @@ pub(crate) enum Remedy {
 
 /// The remedy for an error of Fetch.
 pub(crate) fn remedy(error: ErrorCode) -> Remedy {
-    match error {
-        ErrorCode::OffsetOutOfRange => Remedy::Reset,
-        error if retry::is_stale_metadata(error) => Remedy::Refresh,
-        // Damage on the broker's disk does not go away by asking again.
-        ErrorCode::CorruptMessage => Remedy::Fail,
-        error if retry::is_retriable(error) => Remedy::Retry,
-        _ => Remedy::Fail,
+    // Damage on the broker's disk does not go away by asking again.
+    let is_damage = error == ErrorCode::CorruptMessage;
+    if error == ErrorCode::OffsetOutOfRange {
+        Remedy::Reset
+    } else if retry::is_stale_metadata(error) {
+        Remedy::Refresh
+    } else if retry::is_retriable(error) && !is_damage {
+        Remedy::Retry
+    } else {
+        Remedy::Fail
     }
 }
 

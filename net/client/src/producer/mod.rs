@@ -17,6 +17,8 @@ mod partitioner;
 mod record;
 mod sender;
 mod sequence;
+#[cfg(test)]
+mod tests;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

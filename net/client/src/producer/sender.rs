@@ -498,10 +498,10 @@ async fn answer(
 
 /// The fate of a batch whose request got no answer.
 fn verdict_of_failure(error: &ClientError) -> Verdict {
-    match error {
-        ClientError::Closed { .. } => Verdict::Retry(error.clone()),
-        error if error.is_retriable() => Verdict::Retry(error.clone()),
-        error => Verdict::Fail(error.clone()),
+    if error.is_retriable() || matches!(error, ClientError::Closed { .. }) {
+        Verdict::Retry(error.clone())
+    } else {
+        Verdict::Fail(error.clone())
     }
 }
 

@@ -132,17 +132,19 @@ pub(crate) fn judge(
         base_offset: None,
         log_append_time: None,
     };
-    match error {
-        ErrorCode::DuplicateSequenceNumber => Verdict::Acked(unknown_offset),
-        // The batch before this one is missing: when it is still to be sent again, this one only has to wait for it.
-        ErrorCode::OutOfOrderSequenceNumber if is_idempotent && !is_oldest => {
-            Verdict::Retry(refusal)
-        }
-        ErrorCode::OutOfOrderSequenceNumber | ErrorCode::UnknownProducerId if is_idempotent => {
-            Verdict::RetryInNewEpoch(refusal)
-        }
-        error if retry::is_retriable(error) => Verdict::Retry(refusal),
-        _ => Verdict::Fail(refusal),
+    let is_gap = error == ErrorCode::OutOfOrderSequenceNumber;
+    let is_forgotten = error == ErrorCode::UnknownProducerId;
+    if error == ErrorCode::DuplicateSequenceNumber {
+        Verdict::Acked(unknown_offset)
+    } else if is_idempotent && is_gap && !is_oldest {
+        // The batch before this one is to be sent again, and this one only has to wait for it.
+        Verdict::Retry(refusal)
+    } else if is_idempotent && (is_gap || is_forgotten) {
+        Verdict::RetryInNewEpoch(refusal)
+    } else if retry::is_retriable(error) {
+        Verdict::Retry(refusal)
+    } else {
+        Verdict::Fail(refusal)
     }
 }
 
@@ -161,7 +163,7 @@ mod tests {
     #[test]
     fn sequences_run_and_reset() {
         let mut sequences = Sequences::default();
-        let mut stamp = |sequences: &mut Sequences, count| {
+        let stamp = |sequences: &mut Sequences, count| {
             let stamp = sequences.stamp(PRODUCER, count);
             (stamp.identity.epoch.0, stamp.base_sequence.0)
         };
