@@ -191,7 +191,7 @@ fn advertise(listener: &Listener, hostname: &str) -> Result<Listener, ConfigErro
         return Err(ConfigError::invalid(
             ADVERTISED,
             &listener.to_string(),
-            "clients cannot connect to this address; name the one they should use",
+            "clients cannot connect to this address; set advertised.listeners (--advertise) to theirs",
         ));
     }
     let host = if listener.host.is_empty() {
