@@ -78,7 +78,7 @@ pub struct Leader {
 }
 
 impl<N: Net> Client<N> {
-    /// Connects to the first of `bootstrap` that answers and learns who the brokers are.
+    /// Connects to the first of `bootstrap` that answers and learns who the brokers are. Each is tried once.
     ///
     /// # Errors
     /// [`ClientError::NoBroker`] when none answers.
@@ -101,7 +101,7 @@ impl<N: Net> Client<N> {
             }),
             links: Rc::new(Links::new()),
         };
-        client.refresh(&[], false).await?;
+        client.refresh_once(&[], false).await?;
         Ok(client)
     }
 
@@ -260,9 +260,14 @@ impl<N: Net> Client<N> {
                 },
                 Err(error) => error,
             };
-            // A topic that nobody may create does not appear by waiting, save just after its creation elsewhere.
+            // Brokers learn of a new topic within moments; one that is missing for longer is not being created.
             let is_missing = failure.error_code() == Some(ErrorCode::UnknownTopicOrPartition);
-            let gives_up = is_missing && !may_create && backoff.failures() >= MISSING_TRIES_MAX;
+            let tries_max = if may_create {
+                CREATING_TRIES_MAX
+            } else {
+                MISSING_TRIES_MAX
+            };
+            let gives_up = is_missing && tries_max <= backoff.failures();
             backoff.failed(self.net().now(), self.random());
             let is_late = deadline <= backoff.not_before();
             if !failure.is_retriable() || gives_up || is_late {
@@ -420,6 +425,8 @@ impl<N: Net> Client<N> {
 
 /// How often a missing topic is asked for that is not to be created.
 const MISSING_TRIES_MAX: u32 = 2;
+/// How often a missing topic is asked for that brokers may create: for some 7 s by default.
+const CREATING_TRIES_MAX: u32 = 10;
 
 enum Claim<N: Net> {
     Open(Connection<N>),

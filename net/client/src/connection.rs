@@ -463,15 +463,16 @@ impl<N: Net> Link<N> {
         let now = self.net.now();
         let request = {
             let mut state = self.state.borrow_mut();
+            match state.in_flight.front() {
+                None => return Err(violation("answered what was not asked")),
+                Some(head) if head.correlation_id != correlation_id => {
+                    return Err(violation("answered out of order"));
+                }
+                Some(_) => {}
+            }
             state.head_since = now;
-            state.in_flight.pop_front()
+            state.in_flight.pop_front().expect("there is a front")
         };
-        let Some(request) = request else {
-            return Err(violation("answered what was not asked"));
-        };
-        if request.correlation_id != correlation_id {
-            return Err(violation("answered out of order"));
-        }
         request.answer.send(Ok(frame));
         self.changed.wake_all();
         Ok(())
