@@ -206,6 +206,7 @@ impl<N: Net> Producer<N> {
                 size_bytes_max: sender.options.max_request_bytes,
             });
         }
+        sender.give_way(record_bytes_max).await;
         let topic = sender.topic(&record.topic).await?;
         if !sender.has_room(record_bytes_max) {
             self.wait_for_room(&record.topic, record_bytes_max).await?;

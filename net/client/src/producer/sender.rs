@@ -38,6 +38,8 @@ use crate::wait::Waiters;
 
 /// The first version of Produce that names topics by id.
 const PRODUCE_BY_ID_VERSION: i16 = 13;
+/// Bytes of records that come in before the sender gets its turn.
+const GIVE_WAY_BYTES: usize = 256 * 1024;
 
 pub(super) struct Sender<N: Net> {
     /// For metadata and the producer id.
@@ -51,6 +53,8 @@ pub(super) struct Sender<N: Net> {
     in_flight: RefCell<BTreeMap<i32, usize>>,
     is_identifying: Cell<bool>,
     is_stopped: Cell<bool>,
+    /// Bytes of records that came since the sender had its turn.
+    waiting_bytes: Cell<usize>,
     first_failure: RefCell<Option<ClientError>>,
     turns: Cell<usize>,
 }
@@ -72,6 +76,7 @@ impl<N: Net> Sender<N> {
             in_flight: RefCell::default(),
             is_identifying: Cell::new(false),
             is_stopped: Cell::new(false),
+            waiting_bytes: Cell::new(0),
             first_failure: RefCell::default(),
             turns: Cell::new(0),
         }
@@ -130,6 +135,16 @@ impl<N: Net> Sender<N> {
         self.client.topic(name, may_create).await
     }
 
+    /// Lets the sender have its turn now and then: a caller that never waits would fill the memory first.
+    pub(super) async fn give_way(&self, size_bytes: usize) {
+        let waiting_bytes = self.waiting_bytes.get() + size_bytes;
+        self.waiting_bytes.set(waiting_bytes);
+        if GIVE_WAY_BYTES <= waiting_bytes {
+            self.waiting_bytes.set(0);
+            self.client.net().yield_now().await;
+        }
+    }
+
     pub(super) fn append(&self, record: &ProducerRecord, partition: i32) -> Delivery {
         let net = self.client.net();
         let timestamp = record.timestamp.unwrap_or_else(|| net.wall_clock());
@@ -161,6 +176,7 @@ impl<N: Net> Sender<N> {
 
     /// Sends what is due and possible; gives when to look again even if nothing happens.
     fn turn(self: &Rc<Self>) -> Option<Monotonic> {
+        self.waiting_bytes.set(0);
         let now = self.client.net().now();
         let expired = self.accumulator.borrow_mut().expire(now);
         self.report(expired);
