@@ -62,6 +62,8 @@ fn one_round(mut random: Random) {
     let bootstrap = broker.bootstrap();
     let stop = AtomicBool::new(false);
     let deliveries = std::thread::scope(|scope| {
+        // A failed assertion below ends the load too; without that the scope would wait for it.
+        let _stop = SetOnDrop(&stop);
         let load = scope.spawn(|| produce_until(&bootstrap, &topic, &stop));
         for _ in 0..KILLS {
             std::thread::sleep(Duration::from_millis(100 + random.below(500)));
@@ -88,6 +90,14 @@ fn one_round(mut random: Random) {
         assert!(broker.stop().success(), "a clean stop");
         broker.start_again();
         verify(&bootstrap, &topic, &deliveries);
+    }
+}
+
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
