@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use kafka_protocol::messages::{ApiKey, InitProducerIdResponse, MetadataResponse};
@@ -61,12 +61,14 @@ fn one_round(mut random: Random) {
     let topic = topic::create_with(&broker, "crash", PARTITIONS, &[]);
     let bootstrap = broker.bootstrap();
     let stop = AtomicBool::new(false);
+    let delivered = AtomicUsize::new(0);
     let deliveries = std::thread::scope(|scope| {
         // A failed assertion below ends the load too; without that the scope would wait for it.
         let _stop = SetOnDrop(&stop);
-        let load = scope.spawn(|| produce_until(&bootstrap, &topic, &stop));
+        let load = scope.spawn(|| produce_until(&bootstrap, &topic, &stop, &delivered));
         for _ in 0..KILLS {
-            std::thread::sleep(Duration::from_millis(100 + random.below(500)));
+            wait_for_load(&delivered);
+            std::thread::sleep(Duration::from_millis(random.below(400)));
             if !broker.is_kafka() {
                 broker.kill();
                 if random.below(2) == 0 {
@@ -77,7 +79,7 @@ fn one_round(mut random: Random) {
                 println!("served again after {:?}", begin.elapsed());
             }
         }
-        std::thread::sleep(Duration::from_millis(random.below(300)));
+        wait_for_load(&delivered);
         stop.store(true, Ordering::Relaxed);
         load.join().expect("the load ends well")
     });
@@ -101,7 +103,22 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-fn produce_until(bootstrap: &str, topic: &TestTopic, stop: &AtomicBool) -> Vec<Delivery> {
+/// Returns when a thousand more records have been acknowledged.
+fn wait_for_load(delivered: &AtomicUsize) {
+    let before = delivered.load(Ordering::Relaxed);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while delivered.load(Ordering::Relaxed) < (before + 1000).min(RECORDS_MAX) {
+        assert!(Instant::now() < deadline, "the load stands still at {before} records");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn produce_until(
+    bootstrap: &str,
+    topic: &TestTopic,
+    stop: &AtomicBool,
+    delivered: &AtomicUsize,
+) -> Vec<Delivery> {
     let settings = [
         ("enable.idempotence", "true"),
         ("linger.ms", "1"),
@@ -122,6 +139,7 @@ fn produce_until(bootstrap: &str, topic: &TestTopic, stop: &AtomicBool) -> Vec<D
             }
         }
         producer.poll(Duration::from_micros(100));
+        delivered.store(producer.context().count(), Ordering::Relaxed);
     }
     let deliveries = finish(&producer);
     assert_eq!(deliveries.len(), id, "each record is delivered or fails");
