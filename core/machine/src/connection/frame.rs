@@ -6,6 +6,7 @@
 //!    what it has up to [`FRAME_GROW_BYTES_MAX`] is reserved from the shard's budget, and the room at most doubles what
 //!    has arrived (or is what an earlier frame of this connection proved); then the rest is reserved. What a connection
 //!    may hold unreserved is one read: [`RECV_BYTES_MIN`] at first, up to [`RECV_BYTES_MAX`] once it fills its reads.
+//!    The memory of a frame that had reserved goes with it: it is never received into again.
 //! 3. A reservation that receives less than [`RESERVATION_PROGRESS_BYTES_MIN`] in [`RESERVATION_STALL_MS_MAX`] closes its
 //!    connection, so that a trickle cannot hold memory others wait for.
 //! 4. After a refusal the stream is lost: close.
@@ -76,6 +77,8 @@ pub struct FrameReader {
     /// The size of the last whole frame: what the peer has proved to send.
     proved_bytes: usize,
     reserved: Reserved,
+    /// The buffer's memory was paid for by the reservation of a frame that is gone.
+    is_outgrown: bool,
     /// Bytes that have arrived since `window_start`.
     window_bytes: usize,
     window_start: Monotonic,
@@ -91,6 +94,7 @@ impl FrameReader {
             quiet_reads: 0,
             proved_bytes: 0,
             reserved: Reserved::default(),
+            is_outgrown: false,
             window_bytes: 0,
             window_start: Monotonic(0),
         }
@@ -102,7 +106,7 @@ impl FrameReader {
     /// [`FrameRefused`]: close the connection once the requests before are answered.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Step, FrameRefused> {
         let Some(prefix) = buffer.first_chunk::<LENGTH_BYTES>() else {
-            make_room(buffer, self.recv_bytes);
+            self.make_room(buffer, self.recv_bytes);
             return Ok(Step::Read);
         };
         let size = self.check_size(i32::from_be_bytes(*prefix))?;
@@ -111,6 +115,7 @@ impl FrameReader {
             buffer.advance(LENGTH_BYTES);
             self.proved_bytes = size;
             let reserved = std::mem::take(&mut self.reserved);
+            self.is_outgrown |= !reserved.is_empty();
             return Ok(Step::Frame(Frame {
                 bytes: buffer.split_to(size),
                 reserved,
@@ -120,7 +125,7 @@ impl FrameReader {
             return Ok(step);
         }
         let room = self.room_for(size, arrived);
-        make_room(buffer, room);
+        self.make_room(buffer, room);
         Ok(Step::Read)
     }
 
@@ -218,15 +223,23 @@ impl FrameReader {
         self.recv_bytes
     }
 
+    /// Offers at least half of `wanted` to the next read: a buffer that is nearly there is not worth another allocation.
+    fn make_room(&mut self, buffer: &mut BytesMut, wanted: usize) {
+        let is_short = buffer.capacity() - buffer.len() < wanted.div_ceil(2);
+        // `reserve` would take back all of a large frame's memory as soon as the frame is dropped, and an idle
+        // connection would then hold it for ever.
+        if self.is_outgrown && (is_short || buffer.len() <= RECV_BYTES_MIN) {
+            let mut fresh = BytesMut::with_capacity(buffer.len() + wanted);
+            fresh.extend_from_slice(buffer);
+            *buffer = fresh;
+            self.is_outgrown = false;
+        } else if is_short {
+            buffer.reserve(wanted);
+        }
+    }
+
     fn open_window(&mut self, now: Monotonic) {
         self.window_start = now;
         self.window_bytes = 0;
-    }
-}
-
-/// Offers at least half of `wanted` to the next read: a buffer that is nearly there is not worth another allocation.
-fn make_room(buffer: &mut BytesMut, wanted: usize) {
-    if buffer.capacity() - buffer.len() < wanted.div_ceil(2) {
-        buffer.reserve(wanted);
     }
 }

@@ -147,6 +147,40 @@ fn large_frame_reserves() {
     assert_eq!(reader.stall_deadline(), None);
 }
 
+// Goal: an idle connection does not keep the memory of its largest frame. Method: frames of several sizes, dropped before
+// the next read or kept beyond it, with and without bytes behind them; then the capacity.
+#[test]
+fn large_frame_leaves_nothing() {
+    fn check(size: usize, behind: usize, is_dropped: bool) {
+        let mut reader = FrameReader::new(REQUEST_BYTES_MAX);
+        let mut buffer = BytesMut::new();
+        buffer.put_i32(i32::try_from(size).expect("small"));
+        reader.on_reserved(Pool::Growth, FRAME_GROW_BYTES_MAX, Monotonic(0));
+        reader.on_reserved(Pool::Remainder, size, Monotonic(0));
+        buffer.put_bytes(0, size + behind);
+        let Ok(Step::Frame(frame)) = reader.next(&mut buffer) else {
+            panic!("whole")
+        };
+        let kept = (!is_dropped).then_some(frame);
+        assert_eq!(reader.next(&mut buffer), Ok(Step::Read));
+        assert_eq!(buffer.len(), behind);
+        drop(kept);
+        assert_eq!(reader.next(&mut buffer), Ok(Step::Read));
+        let capacity = buffer.capacity();
+        // `try_reclaim` shows what the buffer's memory is beyond its capacity.
+        buffer.clear();
+        assert!(
+            !buffer.try_reclaim(capacity + RECV_BYTES_MIN),
+            "{size} {behind}"
+        );
+        assert!(capacity <= 2 * RECV_BYTES_MIN);
+    }
+    check(2 * MIB, 0, true);
+    check(2 * MIB, 0, false);
+    check(2 * MIB, 3, true);
+    check(40 * MIB, 3, false);
+}
+
 // Goal: memory follows the bytes that came, not the claim. Method: 99 MiB claimed, `received` bytes sent, one at a time
 // or as fast as the buffer allows.
 #[test]
