@@ -77,11 +77,14 @@ impl<D: Disk> Log<D> {
             let source = io::Error::from(io::ErrorKind::AlreadyExists);
             return Err(DiskError::new("create log in", directory, source).into());
         }
+        // Whole or not at all: a start would take half a file for damage and refuse the partition.
         let metadata = directory.join(METADATA_FILE);
-        let file = disk.open(&metadata, OpenMode::Truncate).await?;
+        let temporary = directory.join(format!("{METADATA_FILE}.tmp"));
+        let file = disk.open(&temporary, OpenMode::Truncate).await?;
         let contents = Bytes::from(format::encode_partition_metadata(topic_id));
         file.write_all_at(&[contents], 0).await?;
         file.sync_data().await?;
+        disk.rename(&temporary, &metadata).await?;
         let home = Rc::new(Home {
             disk: disk.clone(),
             directory: directory.to_owned(),
