@@ -2,7 +2,7 @@
 //!
 //! A topic that is created here is answered with its leader in place: CreateTopics of the controller returns when every shard has it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use pelton_machine::controller::{is_internal_topic, validate_topic_name};
@@ -130,12 +130,9 @@ async fn some_topics<E: Env>(
             .filter(|id| !id.is_zero());
         return by_id.map(|id| described_by_id(&image, id)).collect();
     }
-    let mut names: Vec<&Str> = Vec::with_capacity(topics.len());
-    for name in topics.iter().filter_map(|topic| topic.name.as_ref()) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let mut seen = BTreeSet::new();
+    let named = topics.iter().filter_map(|topic| topic.name.as_ref());
+    let names: Vec<&Str> = named.filter(|name| seen.insert(*name)).collect();
     let missing: Vec<&Str> = names
         .iter()
         .copied()
