@@ -50,5 +50,7 @@ pub const DECOMPRESSED_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 pub const RECORD_ERRORS_MAX: usize = 1000;
 /// How long each step of an orderly stop waits for clients and other shards.
 pub const STOP_STEP_MS_MAX: u64 = 5_000;
+/// The least time between two log lines of one kind that clients can cause at will.
+pub const LOG_REPEAT_MS_MIN: u64 = 1_000;
 /// Pause after a connection that could not be accepted (out of descriptors, say).
 pub const ACCEPT_BACKOFF_MS: u64 = 50;

@@ -28,6 +28,7 @@ use crate::dispatch::{self, Answer, Begun, Request};
 use crate::env::{Env, Socket};
 use crate::handler::produce::ProduceAnswer;
 use crate::shard::Shard;
+use crate::shard::message::WatchId;
 
 /// What the shard knows of a connection.
 pub(crate) struct Registered<E: Env> {
@@ -39,6 +40,10 @@ pub(crate) struct Registered<E: Env> {
     pub(crate) wake: Rc<Notify>,
     /// The memory that the connection waited for is reserved.
     pub(crate) is_granted: Cell<bool>,
+    /// The fetch that waits for records.
+    pub(crate) waiting_fetch: Cell<Option<WatchId>>,
+    /// We have closed the socket: nobody is there to be answered.
+    pub(crate) is_closed: Cell<bool>,
 }
 
 /// Accepts connections of one listener until the shard stops.
@@ -64,7 +69,9 @@ pub(crate) async fn accept<E: Env>(
             None => return,
             Some(Ok(socket)) => start(&shard, socket, listener_index),
             Some(Err(error)) => {
-                tracing::warn!(%error, "cannot accept a connection");
+                if let Some(untold) = shard.repeats.accept.tell(shard.net.now()) {
+                    tracing::warn!(%error, untold, "cannot accept a connection");
+                }
                 shard
                     .net
                     .sleep_until(shard.net.now().plus_ms(ACCEPT_BACKOFF_MS))
@@ -87,6 +94,8 @@ fn start<E: Env>(shard: &Rc<Shard<E>>, socket: Socket<E>, listener_index: usize)
         stall_deadline: Cell::new(None),
         wake: Rc::new(Notify::default()),
         is_granted: Cell::new(false),
+        waiting_fetch: Cell::new(None),
+        is_closed: Cell::new(false),
     });
     shard
         .connections
@@ -210,8 +219,11 @@ impl<E: Env> ConnectionTask<E> {
         }
         if self.client.shard.is_stopping.get() {
             self.client.release(reserved);
+            self.settle_all().await?;
             return Err(End::Stopping);
         }
+        // The frame is here: how long its request takes is no matter of its peer's.
+        self.client.registered.stall_deadline.set(None);
         let ticket = self.pipeline.begin(class);
         match dispatch::begin(&self.client, request).await {
             Begun::Produce(answer) => {
@@ -259,6 +271,7 @@ impl<E: Env> ConnectionTask<E> {
         while !registered.is_granted.get() {
             self.send_ready().await?;
             if self.client.shard.is_stopping.get() {
+                self.settle_all().await?;
                 return Err(End::Stopping);
             }
             registered.wake.notified().await;
@@ -295,9 +308,6 @@ impl<E: Env> ConnectionTask<E> {
 
     /// Waits for at least one wake-up and sends what is ready.
     async fn settle_some(&mut self) -> Result<(), End> {
-        if self.pipeline.is_closing() {
-            return Err(End::Closed);
-        }
         self.client.registered.wake.notified().await;
         self.send_ready().await
     }
@@ -367,9 +377,7 @@ impl<E: Env> ConnectionTask<E> {
         match end {
             End::Closed | End::Stopping => tracing::debug!(%peer, "connection closed"),
             End::Io(error) => tracing::debug!(%peer, %error, "connection lost"),
-            End::Malformed(problem) => {
-                tracing::info!(%peer, problem, "closing a connection: not a request")
-            }
+            End::Malformed(problem) => self.client.tell_malformed(problem),
         }
         self.client.registered.socket.shutdown();
         self.client
@@ -398,6 +406,14 @@ impl<E: Env> Client<E> {
         self.registered.socket.peer_addr()
     }
 
+    /// Logs, not too often, why this connection is closed.
+    pub(crate) fn tell_malformed(&self, problem: &str) {
+        if let Some(untold) = self.shard.repeats.malformed.tell(self.shard.net.now()) {
+            let peer = self.peer_addr();
+            tracing::info!(%peer, problem, untold, "closing a connection: not a request");
+        }
+    }
+
     fn release(&self, reserved: Reserved) {
         if reserved.is_empty() {
             return;
@@ -412,6 +428,15 @@ impl<E: Env> Client<E> {
 }
 
 impl<E: Env> Shard<E> {
+    /// Closes a connection's socket; its task finds out, also when a fetch of it waits for records.
+    pub(crate) fn close_connection(&self, connection: &Registered<E>) {
+        connection.is_closed.set(true);
+        connection.socket.shutdown();
+        if let Some(watch) = connection.waiting_fetch.get() {
+            self.wake_fetches(&[watch]);
+        }
+    }
+
     /// Tells connections that the memory they waited for is theirs.
     fn grant(&self, holders: &[HolderId]) {
         let connections = self.connections.borrow();

@@ -143,7 +143,7 @@ pub(crate) async fn begin<E: Env>(client: &Client<E>, request: Request) -> Begun
         ApiKey::DescribeCluster => handler::describe_cluster::handle(client, &request),
     };
     Begun::Done(outcome.unwrap_or_else(|problem| {
-        tracing::info!(peer = %client.peer_addr(), problem, "closing a connection: a body cannot be understood");
+        client.tell_malformed(&problem);
         Outcome::Close
     }))
 }

@@ -12,4 +12,5 @@ pub mod controller;
 pub(crate) mod dispatch;
 pub mod env;
 pub(crate) mod handler;
+pub(crate) mod repeats;
 pub mod shard;

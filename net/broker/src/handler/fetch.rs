@@ -43,7 +43,7 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
     let is_odd = !(0..=1).contains(&fetch.isolation_level);
     let odd_isolation = is_odd.then_some(ErrorCode::UnknownServerError);
     let mut plan = Plan::of(&client.shard, &fetch, request.version);
-    plan.fetch(&client.shard, &fetch).await;
+    plan.fetch(client, &fetch).await;
     let mut response = plan.respond(client, fetch);
     response.error_code = odd_isolation.map_or(0, ErrorCode::code);
     respond(&response)
@@ -129,7 +129,8 @@ impl Plan {
     }
 
     /// Reads until there is enough, something is wrong, or the time is up.
-    async fn fetch<E: Env>(&mut self, shard: &Rc<Shard<E>>, fetch: &FetchRequest) {
+    async fn fetch<E: Env>(&mut self, client: &Client<E>, fetch: &FetchRequest) {
+        let shard = &client.shard;
         let wait_ms = u64::try_from(fetch.max_wait_ms).unwrap_or(0);
         let bytes_min = usize::try_from(fetch.min_bytes).unwrap_or(0);
         let deadline = shard.net.now().plus_ms(wait_ms);
@@ -141,11 +142,11 @@ impl Plan {
                 .iter()
                 .map(|wanted| wanted.outcome.size_bytes)
                 .sum();
-            if bytes_min <= size_bytes || is_time_up || self.is_decided() || shard.is_stopping.get()
-            {
+            let is_over = shard.is_stopping.get() || client.registered.is_closed.get();
+            if bytes_min <= size_bytes || is_time_up || self.is_decided() || is_over {
                 return;
             }
-            self.wait(shard, bytes_min - size_bytes, deadline).await;
+            self.wait(client, bytes_min - size_bytes, deadline).await;
         }
     }
 
@@ -219,8 +220,10 @@ impl Plan {
     }
 
     /// Waits for more at any owner, or for the deadline.
-    async fn wait<E: Env>(&self, shard: &Rc<Shard<E>>, bytes_missing: usize, deadline: Monotonic) {
+    async fn wait<E: Env>(&self, client: &Client<E>, bytes_missing: usize, deadline: Monotonic) {
+        let shard = &client.shard;
         let (id, woken) = shard.begin_wait();
+        client.registered.waiting_fetch.set(Some(id));
         // If all owners together have enough, then at least one has its share.
         let bytes_wanted = bytes_missing.div_ceil(self.owners.len().max(1)).max(1);
         for &owner in &self.owners {
@@ -254,6 +257,7 @@ impl Plan {
             .await;
         }
         shard.end_wait(id);
+        client.registered.waiting_fetch.set(None);
         for &owner in &self.owners {
             if owner == shard.id {
                 shard.unwatch_for_peer(owner, id);

@@ -217,10 +217,8 @@ impl<E: Env> Shard<E> {
         group: &Rc<AppendGroup>,
     ) {
         let Some(slot) = self.slot(item.partition) else {
-            group.complete(
-                place,
-                AppendOutcome::refused(ErrorCode::UnknownTopicOrPartition),
-            );
+            let error = self.missing(item.partition);
+            group.complete(place, AppendOutcome::refused(error));
             return;
         };
         let acks = if terms.until_committed {
@@ -330,9 +328,17 @@ impl<E: Env> Shard<E> {
                     }
                     self.on_progress(slot.id, progress, size_bytes);
                 }
-                Err(error) => {
+                Err(StorageError::Closed { .. }) => {
+                    // Deleted (or the shard stops) while this was queued.
+                    self.fail(slot, queued, ErrorCode::UnknownTopicOrPartition);
+                }
+                Err(
+                    error @ (StorageError::Disk(_)
+                    | StorageError::Failed { .. }
+                    | StorageError::Corrupt { .. }),
+                ) => {
                     tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "the log failed");
-                    self.fail(slot, queued);
+                    self.fail(slot, queued, ErrorCode::KafkaStorageError);
                 }
             }
         }
@@ -453,15 +459,13 @@ impl<E: Env> Shard<E> {
         ids.iter().filter_map(|id| places.remove(id)).collect()
     }
 
-    /// The log failed: nothing planned behind it will ever be written.
-    fn fail(&self, slot: &Slot<E>, queued: Vec<Pending>) {
+    /// The log failed or is gone: nothing planned behind it will ever be written.
+    fn fail(&self, slot: &Slot<E>, queued: Vec<Pending>, error: ErrorCode) {
         slot.state.borrow_mut().go_offline();
         for pending in queued {
-            pending
-                .place
-                .refuse(AppendOutcome::refused(ErrorCode::KafkaStorageError));
+            pending.place.refuse(AppendOutcome::refused(error));
         }
-        self.refuse_commits(slot.id, ErrorCode::KafkaStorageError);
+        self.refuse_commits(slot.id, error);
         self.on_gone(slot.id);
     }
 

@@ -4,6 +4,7 @@
 //! 1. A partition's directory exists before its topic's creation is answered, and is renamed away before its deletion is.
 //! 2. A directory of another topic id under a partition's name is a stray: it is moved aside, never opened as this partition's log.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,12 +13,12 @@ use pelton_machine::image::{MetadataDelta, MetadataImage, PartitionImage};
 use pelton_machine::partition::{LogOffsets, Partition, PartitionState, Updated};
 use pelton_model::config::topic::TopicConfig;
 use pelton_model::producer_state::ProducerStates;
-use pelton_model::{ErrorCode, TopicPartition};
+use pelton_model::{ErrorCode, Offset, TopicPartition};
 use pelton_storage::disk::Disk;
 use pelton_storage::{Log, LogConfig, OpenOptions, StorageError};
 
 use super::Shard;
-use super::message::ImageUpdate;
+use super::message::{ImageUpdate, PartitionCheckpoint};
 use super::slot::Slot;
 use crate::boot::Opening;
 use crate::env::Env;
@@ -58,6 +59,8 @@ impl<E: Env> Shard<E> {
         if delta.topics_deleted.is_empty() {
             return;
         }
+        let is_kept = |id: &TopicPartition| !delta.topics_deleted.contains_key(&id.topic_id);
+        self.unopened.borrow_mut().retain(|id, _| is_kept(id));
         for slot in self.all_slots().into_iter().filter(is_deleted) {
             self.slots.borrow_mut().remove(&slot.id);
             self.refuse_commits(slot.id, ErrorCode::UnknownTopicOrPartition);
@@ -108,6 +111,8 @@ impl<E: Env> Shard<E> {
             }
             Err(error) => {
                 tracing::error!(topic = %place.name, partition = %id.partition, %error, "cannot open the log");
+                let unopened = unopened(&place, opening);
+                self.unopened.borrow_mut().insert(id, unopened);
             }
         }
     }
@@ -117,7 +122,7 @@ impl<E: Env> Shard<E> {
         place: LogPlace,
         log: Log<E::Disk>,
         producers: ProducerStates,
-        high_watermark: pelton_model::Offset,
+        high_watermark: Offset,
         state: PartitionState,
         config: Arc<TopicConfig>,
     ) {
@@ -222,16 +227,21 @@ impl<E: Env> Shard<E> {
     }
 
     fn apply_configs(&self, image: &MetadataImage, delta: &MetadataDelta) {
-        for resource in &delta.configs {
-            let slots = self.all_slots();
-            for slot in slots.iter().filter(|slot| *slot.topic == *resource.name) {
-                let config = self.topic_config(image, &slot.topic);
-                slot.log.set_config(log_config(&config));
-                let min_isr = i32::try_from(config.min_insync_replicas).unwrap_or(i32::MAX);
-                let progress = slot.state.borrow_mut().set_min_insync_replicas(min_isr);
-                self.on_progress(slot.id, progress, usize::MAX);
-                *slot.config.borrow_mut() = config;
+        if delta.configs.is_empty() {
+            return;
+        }
+        let names = delta.configs.iter().map(|resource| resource.name.as_str());
+        let names: BTreeSet<&str> = names.collect();
+        for slot in self.all_slots() {
+            if !names.contains(&*slot.topic) {
+                continue;
             }
+            let config = self.topic_config(image, &slot.topic);
+            slot.log.set_config(log_config(&config));
+            let min_isr = i32::try_from(config.min_insync_replicas).unwrap_or(i32::MAX);
+            let progress = slot.state.borrow_mut().set_min_insync_replicas(min_isr);
+            self.on_progress(slot.id, progress, usize::MAX);
+            *slot.config.borrow_mut() = config;
         }
     }
 
@@ -264,6 +274,20 @@ struct LogPlace {
     id: TopicPartition,
     name: Arc<str>,
     directory: PathBuf,
+}
+
+/// What the checkpoints go on saying of a partition whose log cannot be opened.
+fn unopened(place: &LogPlace, opening: Option<&Opening>) -> PartitionCheckpoint {
+    let known = opening.and_then(|opening| opening.partition(&place.name, place.id.partition.0));
+    let offset = |offset: Option<Offset>| offset.unwrap_or(Offset::ZERO);
+    PartitionCheckpoint {
+        topic: place.name.to_string(),
+        partition: place.id.partition.0,
+        recovery_point: offset(known.map(|known| known.recovery_point)),
+        log_start: offset(known.and_then(|known| known.log_start)),
+        high_watermark: offset(known.and_then(|known| known.high_watermark)),
+        is_clean: false,
+    }
 }
 
 fn log_config(config: &TopicConfig) -> LogConfig {

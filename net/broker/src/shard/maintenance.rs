@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use pelton_model::{Monotonic, TopicId};
-use pelton_transport::net::{Connection, Net};
+use pelton_transport::net::{Connection as _, Net};
 
 use super::Shard;
 use super::message::PartitionCheckpoint;
@@ -43,7 +43,7 @@ impl<E: Env> Shard<E> {
                 .is_some_and(|deadline| deadline <= now);
             if is_idle || is_stalled {
                 tracing::debug!(peer = %connection.socket.peer_addr(), is_idle, is_stalled, "closing a connection");
-                connection.socket.shutdown();
+                self.close_connection(connection);
             }
         }
     }
@@ -70,7 +70,13 @@ impl<E: Env> Shard<E> {
                 is_clean: !state.is_offline(),
             }
         };
-        slots.iter().map(of_slot).collect()
+        // A clean marker would spare those the recovery that they still need.
+        let unopened = self.unopened.borrow();
+        slots
+            .iter()
+            .map(of_slot)
+            .chain(unopened.values().cloned())
+            .collect()
     }
 
     /// Syncs and closes every log (at a stop).

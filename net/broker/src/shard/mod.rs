@@ -35,13 +35,13 @@ use pelton_model::config::broker::BrokerConfig;
 use pelton_model::map::Map;
 use pelton_model::placement::shard_of;
 use pelton_model::task::Notify;
-use pelton_model::{ShardId, TopicId, TopicPartition};
+use pelton_model::{ErrorCode, ShardId, TopicId, TopicPartition};
 use pelton_storage::LogStore;
-use pelton_transport::net::{Connection, Mesh};
+use pelton_transport::net::Mesh;
 
 use self::append::Commits;
 use self::calls::Calls;
-use self::message::WatchId;
+use self::message::{PartitionCheckpoint, WatchId};
 use self::slot::Slot;
 use self::topics::{TopicEntry, Topics};
 use self::watch::PeerWatches;
@@ -49,6 +49,7 @@ use crate::boot::Identity;
 use crate::connection::Registered;
 use crate::controller::Controller;
 use crate::env::Env;
+use crate::repeats::Repeats;
 
 /// See the module.
 pub struct Shard<E: Env> {
@@ -62,6 +63,8 @@ pub struct Shard<E: Env> {
     pub(crate) identity: OnceCell<Arc<Identity>>,
     image: RefCell<Arc<MetadataImage>>,
     slots: RefCell<Map<TopicPartition, Rc<Slot<E>>>>,
+    /// Partitions whose log could not be opened, with what the checkpoints knew of them.
+    pub(crate) unopened: RefCell<BTreeMap<TopicPartition, PartitionCheckpoint>>,
     /// Slots with queued batches.
     dirty: RefCell<Vec<Rc<Slot<E>>>>,
     flush_wanted: Notify,
@@ -86,6 +89,8 @@ pub struct Shard<E: Env> {
     pub(crate) producer_ids: RefCell<Range<i64>>,
     /// On the controller's shard only.
     pub(crate) controller: OnceCell<Rc<Controller<E>>>,
+    /// What is not logged as often as it happens.
+    pub(crate) repeats: Repeats,
     /// No new requests are taken.
     pub(crate) is_stopping: Cell<bool>,
     /// Peers that have drained (at a stop).
@@ -119,6 +124,7 @@ impl<E: Env> Shard<E> {
             identity: OnceCell::new(),
             image: RefCell::default(),
             slots: RefCell::default(),
+            unopened: RefCell::default(),
             dirty: RefCell::default(),
             flush_wanted: Notify::default(),
             commits: RefCell::default(),
@@ -135,6 +141,7 @@ impl<E: Env> Shard<E> {
             listener_stops: RefCell::default(),
             producer_ids: RefCell::new(0..0),
             controller: OnceCell::new(),
+            repeats: Repeats::default(),
             is_stopping: Cell::new(false),
             drained_peers: Cell::new(0),
             is_closed: Cell::new(false),
@@ -167,6 +174,15 @@ impl<E: Env> Shard<E> {
     /// A partition of this shard.
     pub(crate) fn slot(&self, partition: TopicPartition) -> Option<Rc<Slot<E>>> {
         self.slots.borrow().get(&partition).cloned()
+    }
+
+    /// Why this shard has no such partition.
+    pub(crate) fn missing(&self, partition: TopicPartition) -> ErrorCode {
+        if self.unopened.borrow().contains_key(&partition) {
+            ErrorCode::KafkaStorageError
+        } else {
+            ErrorCode::UnknownTopicOrPartition
+        }
     }
 
     /// Every partition of this shard, in no order that matters.
@@ -211,7 +227,7 @@ impl<E: Env> Shard<E> {
     /// Closes what connections are left.
     pub(crate) fn close_connections(&self) {
         for connection in self.connections.borrow().values() {
-            connection.socket.shutdown();
+            self.close_connection(connection);
         }
     }
 

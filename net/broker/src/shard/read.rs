@@ -6,6 +6,7 @@ use pelton_machine::partition::ReadRefused;
 use pelton_model::read_level::ReadLevel;
 use pelton_model::{ErrorCode, LeaderEpoch, Offset, Timestamp};
 use pelton_storage::{ReadError, ReadOptions, ReadResult, StorageError};
+use pelton_transport::net::Net;
 
 use super::Shard;
 use super::message::{
@@ -49,7 +50,7 @@ impl<E: Env> Shard<E> {
         is_first: bool,
     ) -> ReadOutcome {
         let Some(slot) = self.slot(item.partition) else {
-            return ReadOutcome::refused(ErrorCode::UnknownTopicOrPartition);
+            return ReadOutcome::refused(self.missing(item.partition));
         };
         let end = {
             let state = slot.state.borrow();
@@ -83,7 +84,7 @@ impl<E: Env> Shard<E> {
         };
         match slot.log.read(options).await {
             Ok(result) => outcome_of(&slot, result),
-            Err(error) => ReadOutcome::refused(read_error(&slot, &error)),
+            Err(error) => ReadOutcome::refused(self.read_error(&slot, &error)),
         }
     }
 
@@ -92,8 +93,8 @@ impl<E: Env> Shard<E> {
         let mut answers = Vec::with_capacity(queries.len());
         for query in queries {
             let answer = match self.slot(query.partition) {
-                Some(slot) => offset(&slot, query).await,
-                None => Err(ErrorCode::UnknownTopicOrPartition),
+                Some(slot) => self.offset(&slot, query).await,
+                None => Err(self.missing(query.partition)),
             };
             answers.push(answer.unwrap_or_else(|error| OffsetAnswer {
                 error,
@@ -103,6 +104,58 @@ impl<E: Env> Shard<E> {
             }));
         }
         answers
+    }
+
+    /// The answer to one question of ListOffsets.
+    async fn offset(
+        &self,
+        slot: &Rc<Slot<E>>,
+        query: &OffsetQuery,
+    ) -> Result<OffsetAnswer, ErrorCode> {
+        let (log_start, end, epoch) = {
+            let state = slot.state.borrow();
+            state
+                .check_epoch(query.current_leader_epoch)
+                .map_err(refused_code)?;
+            let is_bounded = matches!(
+                query.position,
+                OffsetPosition::Earliest | OffsetPosition::LatestTiered
+            );
+            if !is_bounded && !state.is_confirmed() {
+                return Err(ErrorCode::OffsetNotAvailable);
+            }
+            (
+                state.log_start(),
+                state.end(level(query.read_committed)),
+                state.leader_epoch(),
+            )
+        };
+        let answer = |offset, timestamp, leader_epoch| OffsetAnswer {
+            error: ErrorCode::None,
+            offset,
+            timestamp,
+            leader_epoch,
+        };
+        let nothing = answer(Offset::NONE, Timestamp::NONE, LeaderEpoch::NONE);
+        let found = match query.position {
+            OffsetPosition::Earliest => {
+                let epoch = slot.log.epoch_at(log_start).unwrap_or(LeaderEpoch::NONE);
+                return Ok(answer(log_start, Timestamp::NONE, epoch));
+            }
+            OffsetPosition::Latest => return Ok(answer(end, Timestamp::NONE, epoch)),
+            OffsetPosition::LatestTiered => return Ok(nothing),
+            OffsetPosition::MaxTimestamp => slot.log.offset_of_max_timestamp().await,
+            OffsetPosition::Time(timestamp) => slot.log.offset_for_timestamp(timestamp).await,
+        };
+        match found {
+            Ok(Some(found)) if found.offset < end => Ok(answer(
+                found.offset.max(log_start),
+                found.timestamp,
+                found.leader_epoch,
+            )),
+            Ok(_) => Ok(nothing),
+            Err(error) => Err(self.storage_error(slot, &error)),
+        }
     }
 
     /// Answers the questions of an OffsetForLeaderEpoch, one for one.
@@ -117,7 +170,7 @@ impl<E: Env> Shard<E> {
             end_offset: Offset::NONE,
         };
         let Some(slot) = self.slot(query.partition) else {
-            return unknown(ErrorCode::UnknownTopicOrPartition);
+            return unknown(self.missing(query.partition));
         };
         if let Err(refused) = slot.state.borrow().check_epoch(query.current_leader_epoch) {
             return unknown(refused_code(refused));
@@ -131,56 +184,24 @@ impl<E: Env> Shard<E> {
             None => unknown(ErrorCode::None),
         }
     }
-}
 
-/// The answer to one question of ListOffsets.
-async fn offset<E: Env>(
-    slot: &Rc<Slot<E>>,
-    query: &OffsetQuery,
-) -> Result<OffsetAnswer, ErrorCode> {
-    let (log_start, end, epoch) = {
-        let state = slot.state.borrow();
-        state
-            .check_epoch(query.current_leader_epoch)
-            .map_err(refused_code)?;
-        let is_bounded = matches!(
-            query.position,
-            OffsetPosition::Earliest | OffsetPosition::LatestTiered
-        );
-        if !is_bounded && !state.is_confirmed() {
-            return Err(ErrorCode::OffsetNotAvailable);
+    fn read_error(&self, slot: &Slot<E>, error: &ReadError) -> ErrorCode {
+        match error {
+            ReadError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+            ReadError::Storage(error) => self.storage_error(slot, error),
         }
-        (
-            state.log_start(),
-            state.end(level(query.read_committed)),
-            state.leader_epoch(),
-        )
-    };
-    let answer = |offset, timestamp, leader_epoch| OffsetAnswer {
-        error: ErrorCode::None,
-        offset,
-        timestamp,
-        leader_epoch,
-    };
-    let nothing = answer(Offset::NONE, Timestamp::NONE, LeaderEpoch::NONE);
-    let found = match query.position {
-        OffsetPosition::Earliest => {
-            let epoch = slot.log.epoch_at(log_start).unwrap_or(LeaderEpoch::NONE);
-            return Ok(answer(log_start, Timestamp::NONE, epoch));
+    }
+
+    fn storage_error(&self, slot: &Slot<E>, error: &StorageError) -> ErrorCode {
+        match error {
+            StorageError::Closed { .. } => ErrorCode::UnknownTopicOrPartition,
+            StorageError::Disk(_) | StorageError::Failed { .. } | StorageError::Corrupt { .. } => {
+                if let Some(untold) = self.repeats.read.tell(self.net.now()) {
+                    tracing::warn!(topic = %slot.topic, partition = %slot.id.partition, %error, untold, "a read failed");
+                }
+                ErrorCode::KafkaStorageError
+            }
         }
-        OffsetPosition::Latest => return Ok(answer(end, Timestamp::NONE, epoch)),
-        OffsetPosition::LatestTiered => return Ok(nothing),
-        OffsetPosition::MaxTimestamp => slot.log.offset_of_max_timestamp().await,
-        OffsetPosition::Time(timestamp) => slot.log.offset_for_timestamp(timestamp).await,
-    };
-    match found {
-        Ok(Some(found)) if found.offset < end => Ok(answer(
-            found.offset.max(log_start),
-            found.timestamp,
-            found.leader_epoch,
-        )),
-        Ok(_) => Ok(nothing),
-        Err(error) => Err(storage_error(slot, &error)),
     }
 }
 
@@ -233,22 +254,5 @@ fn refused_code(refused: ReadRefused) -> ErrorCode {
         ReadRefused::UnknownLeaderEpoch => ErrorCode::UnknownLeaderEpoch,
         ReadRefused::NotLeader => ErrorCode::NotLeaderOrFollower,
         ReadRefused::OffsetOutOfRange => ErrorCode::OffsetOutOfRange,
-    }
-}
-
-fn read_error<E: Env>(slot: &Slot<E>, error: &ReadError) -> ErrorCode {
-    match error {
-        ReadError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
-        ReadError::Storage(error) => storage_error(slot, error),
-    }
-}
-
-fn storage_error<E: Env>(slot: &Slot<E>, error: &StorageError) -> ErrorCode {
-    tracing::warn!(topic = %slot.topic, partition = %slot.id.partition, %error, "a read failed");
-    match error {
-        StorageError::Closed { .. } => ErrorCode::UnknownTopicOrPartition,
-        StorageError::Disk(_) | StorageError::Failed { .. } | StorageError::Corrupt { .. } => {
-            ErrorCode::KafkaStorageError
-        }
     }
 }
