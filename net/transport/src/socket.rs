@@ -6,6 +6,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -14,12 +15,34 @@ use crate::net::SocketOptions;
 /// Connections that may wait to be accepted, per listening socket; the kernel caps it at `net.core.somaxconn`.
 const LISTEN_BACKLOG: i32 = 1024;
 
+/// How often a taken port is tried again: the kernel ends a killed process's ring, and with it the listener that an
+/// accept held, some milliseconds (measured: up to 12, idle) after the process is gone.
+const PROBE_ATTEMPTS_MAX: u32 = 20;
+const PROBE_PAUSE: Duration = Duration::from_millis(25);
+
 /// Tells whether `address` is free, before the shards share it with SO_REUSEPORT: without that option the kernel
-/// refuses a port that anyone listens on, ourselves included. Port 0 is always free.
+/// refuses a port that anyone listens on, ourselves included. Port 0 is always free. A port that stays taken is tried for
+/// half a second. Blocks: to be called before the shards run.
 ///
 /// # Errors
 /// `AddrInUse` when someone listens there; otherwise what `bind` says (no such address, no right).
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no shard runs yet that could be kept waiting"
+)]
 pub fn probe_bind(address: SocketAddr) -> io::Result<()> {
+    for _ in 1..PROBE_ATTEMPTS_MAX {
+        match try_bind(address) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                std::thread::sleep(PROBE_PAUSE);
+            }
+            result => return result,
+        }
+    }
+    try_bind(address)
+}
+
+fn try_bind(address: SocketAddr) -> io::Result<()> {
     let socket = stream_socket(address)?;
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())
