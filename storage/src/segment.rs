@@ -10,6 +10,7 @@
 //! segments from outside.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -17,7 +18,7 @@ use bytes::Bytes;
 use pelton_model::batch::{BatchError, BatchHeader, HEADER_BYTES};
 use pelton_model::{Offset, Timestamp};
 
-use crate::config::HEADER_BLOCK_BYTES;
+use crate::config::{HEADER_BLOCK_BYTES, NEXT_READS_MAX};
 use crate::disk::{Disk, DiskError, DiskFile, OpenMode};
 use crate::error::{Damage, StorageError};
 use crate::index::{Index, OffsetEntry, TimeEntry};
@@ -78,6 +79,8 @@ pub(crate) struct Segment<D: Disk> {
     max_known: Cell<bool>,
     since_entry: Cell<u64>,
     synced: Cell<bool>,
+    /// The batches at which recent reads stopped: where their readers go on. Empty for a segment nobody reads.
+    next_reads: RefCell<VecDeque<Found>>,
 }
 
 /// A batch found in a segment.
@@ -107,7 +110,26 @@ impl<D: Disk> Segment<D> {
             max_known: Cell::new(size == 0),
             since_entry: Cell::new(0),
             synced: Cell::new(false),
+            next_reads: RefCell::new(VecDeque::new()),
         }
+    }
+
+    /// Remembers where the reader that stops before `found` will go on.
+    pub(crate) fn remember_next(&self, found: Found) {
+        let mut next_reads = self.next_reads.borrow_mut();
+        if next_reads.len() == NEXT_READS_MAX {
+            next_reads.pop_front();
+        }
+        next_reads.push_back(found);
+    }
+
+    /// The batch that begins at `offset`, if a reader has just stopped before it.
+    pub(crate) fn take_next(&self, offset: Offset) -> Option<Found> {
+        let mut next_reads = self.next_reads.borrow_mut();
+        let known = next_reads
+            .iter()
+            .position(|found| found.header.base_offset == offset)?;
+        next_reads.remove(known)
     }
 
     /// Creates the files of a new, empty segment. A leftover of the same name held no batch and is emptied.
@@ -182,6 +204,7 @@ impl<D: Disk> Segment<D> {
     /// Closes the files of a segment at rest; they are opened again when needed.
     pub(crate) fn release(&self) {
         self.file.replace(None);
+        self.next_reads.take();
         self.offsets.release();
         self.times.release();
     }

@@ -38,6 +38,10 @@ use crate::env::Env;
 use crate::shard::message::{PartitionCheckpoint, Request, Response};
 use crate::shard::{CONTROLLER_SHARD, Shard};
 
+/// SO_SNDBUF where nothing is configured: bulk `sendfile` over loopback, 4 connections, 1 MiB each: 4.2 GB/s of CPU time with Kafka's
+/// 100 KiB, 5.4 with 256 KiB, 3.2 with 512 KiB.
+const SEND_BUFFER_BYTES: usize = 256 * 1024;
+
 /// What one shard starts with.
 #[derive(Debug)]
 pub struct Start<E: Env> {
@@ -236,10 +240,19 @@ fn resolve(listener: &Listener) -> Result<SocketAddr, BootError> {
     })
 }
 
+/// What was configured, else what was measured: Kafka's own default send buffer costs a fifth of the speed of bulk fetches.
 fn socket_options<E: Env>(shard: &Shard<E>) -> SocketOptions {
     let bytes = |value: Option<u32>| value.and_then(|bytes| usize::try_from(bytes).ok());
+    let is_set = shard
+        .config
+        .set_values()
+        .contains_key("socket.send.buffer.bytes");
     SocketOptions {
-        send_buffer_bytes: bytes(shard.config.socket_send_buffer_bytes),
+        send_buffer_bytes: if is_set {
+            bytes(shard.config.socket_send_buffer_bytes)
+        } else {
+            Some(SEND_BUFFER_BYTES)
+        },
         receive_buffer_bytes: bytes(shard.config.socket_receive_buffer_bytes),
     }
 }

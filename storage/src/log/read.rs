@@ -68,7 +68,11 @@ impl<D: Disk> Log<D> {
         let (mut index, mut segment) = self.segment_of(from);
         loop {
             self.touch(&segment);
-            if let Some(first) = find(&segment, from).await? {
+            let first = match segment.take_next(from) {
+                Some(next) => Some(next),
+                None => find(&segment, from).await?,
+            };
+            if let Some(first) = first {
                 let Some(range) = self.range(&segment, index, first, &options).await? else {
                     return Ok(ReadResult::default());
                 };
@@ -172,6 +176,7 @@ impl<D: Disk> Log<D> {
         let mut end = walk.position();
         while let Some(found) = walk.next().await? {
             if wanted < found.end() {
+                segment.remember_next(found);
                 break;
             }
             end = found.end();

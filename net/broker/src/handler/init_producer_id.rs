@@ -26,7 +26,10 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
         producer_epoch: -1,
         ..InitProducerIdResponse::default()
     };
-    let response = if asked.transactional_id.is_some() {
+    let is_half = (asked.producer_id == -1) != (asked.producer_epoch == -1);
+    let response = if is_half || asked.transactional_id.as_deref() == Some("") {
+        refused(ErrorCode::InvalidRequest)
+    } else if asked.transactional_id.is_some() {
         refused(transactional(&asked))
     } else {
         match next_producer_id(&client.shard).await {
@@ -41,13 +44,9 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
     Ok(request.respond(&response))
 }
 
-/// Why a request with a transactional id is refused: what is wrong with it, or that no coordinator is here.
+/// Why a request with a transactional id is refused: its timeout, or that no coordinator is here.
 fn transactional(asked: &InitProducerIdRequest) -> ErrorCode {
-    let has_id = asked.producer_id != -1;
-    let has_epoch = asked.producer_epoch != -1;
-    if asked.transactional_id.as_deref() == Some("") || has_id != has_epoch {
-        ErrorCode::InvalidRequest
-    } else if !(1..=TRANSACTION_TIMEOUT_MS_MAX).contains(&asked.transaction_timeout_ms) {
+    if !(1..=TRANSACTION_TIMEOUT_MS_MAX).contains(&asked.transaction_timeout_ms) {
         ErrorCode::InvalidTransactionTimeout
     } else {
         ErrorCode::NotCoordinator

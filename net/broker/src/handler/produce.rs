@@ -12,7 +12,7 @@ use pelton_model::batch::BatchHeader;
 use pelton_model::batch::validate::{InvalidBatch, ProduceRules, ValidBatch, validate_produce};
 use pelton_model::producer_state::{BatchFacts, ProducerStamp};
 use pelton_model::slice::Slice;
-use pelton_model::{ErrorCode, PartitionId, ShardId, Timestamp, TopicPartition};
+use pelton_model::{ErrorCode, LeaderEpoch, PartitionId, ShardId, Timestamp, TopicPartition};
 use pelton_protocol::codec::{FrameSplitter, Reader, Str};
 use pelton_protocol::header;
 use pelton_protocol::message::produce::{
@@ -27,7 +27,9 @@ use crate::dispatch::Request;
 use crate::env::Env;
 use crate::shard::Shard;
 use crate::shard::append::{AppendGroup, AppendTerms};
-use crate::shard::message::{self, AppendItem, AppendOutcome, AppendRequest};
+use crate::shard::message::{
+    self, AppendItem, AppendOutcome, AppendRequest, OffsetPosition, OffsetQuery, Response,
+};
 use crate::shard::topics::TopicEntry;
 
 /// The client id that may write to Kafka's own topics.
@@ -67,6 +69,7 @@ pub(crate) async fn begin<E: Env>(
         items: Vec::new(),
         places: Vec::new(),
         has_failed: false,
+        refused_records: Vec::new(),
     };
     let responses = (0..)
         .zip(decoded.topic_data)
@@ -76,13 +79,14 @@ pub(crate) async fn begin<E: Env>(
         items,
         places,
         has_failed,
+        refused_records,
         ..
     } = intake;
     let group = AppendGroup::for_connection(places.len(), Rc::clone(&client.registered.wake));
     if places.is_empty() {
         client.registered.wake.notify();
     }
-    let answer = ProduceAnswer {
+    let mut answer = ProduceAnswer {
         correlation_id,
         version,
         is_silent: decoded.acks == 0,
@@ -95,6 +99,11 @@ pub(crate) async fn begin<E: Env>(
         has_failed,
     };
     queue(shard, items, decoded.acks == -1, decoded.timeout_ms, &group).await;
+    for (place, partition) in refused_records {
+        let log_start = log_start(shard, partition).await;
+        answer.response.responses[place.0].partition_responses[place.1].log_start_offset =
+            log_start;
+    }
     Ok(answer)
 }
 
@@ -116,6 +125,24 @@ fn refused_as_a_whole(request: &ProduceRequest, body: &[u8]) -> Option<ErrorCode
     ranges
         .any(|range| is_transactional(&body[range]))
         .then_some(ErrorCode::TransactionalIdAuthorizationFailed)
+}
+
+/// The first offset of a partition; −1 when its owner cannot tell.
+async fn log_start<E: Env>(shard: &Rc<Shard<E>>, partition: TopicPartition) -> i64 {
+    let query = OffsetQuery {
+        partition,
+        current_leader_epoch: LeaderEpoch::NONE,
+        position: OffsetPosition::Earliest,
+        read_committed: false,
+    };
+    let owner = shard.owner(partition);
+    let answer = shard
+        .ask(owner, message::Request::Offsets(vec![query]))
+        .await;
+    if let Response::Offsets(answers) = answer {
+        return answers.first().map_or(-1, |answer| answer.offset.0);
+    }
+    -1
 }
 
 /// Hands the batches to their owners, in order: one message to each.
@@ -168,6 +195,8 @@ struct Intake<'a, E: Env> {
     items: Vec<AppendItem>,
     places: Vec<(usize, usize)>,
     has_failed: bool,
+    /// Partitions with single refused records: Kafka tells the log start beside those.
+    refused_records: Vec<((usize, usize), TopicPartition)>,
 }
 
 impl<E: Env> Intake<'_, E> {
@@ -255,16 +284,21 @@ impl<E: Env> Intake<'_, E> {
             produce_version: self.version,
             has_transactional_id: self.has_transactional_id,
         };
-        let valid = validate_produce(&batch, &rules, &mut self.shard.scratch.borrow_mut())?;
+        let partition = TopicPartition {
+            topic_id: topic.id,
+            partition: PartitionId(data.index),
+        };
+        let valid = validate_produce(&batch, &rules, &mut self.shard.scratch.borrow_mut())
+            .inspect_err(|invalid| {
+                if !invalid.record_errors.is_empty() {
+                    self.refused_records.push((place, partition));
+                }
+            })?;
         if valid.is_transactional {
             // Transactions are not served: no coordinator could ever have begun this one.
             return Err(bare(ErrorCode::InvalidProducerIdMapping));
         }
         batch.truncate(valid.size_bytes);
-        let partition = TopicPartition {
-            topic_id: topic.id,
-            partition: PartitionId(data.index),
-        };
         let index =
             u32::try_from(self.places.len()).expect("fewer partitions than bytes in a frame");
         self.items.push(item(index, partition, batch, &valid));

@@ -250,7 +250,7 @@ impl<E: Env> Shard<E> {
             }
             Ok(Planned::Duplicate(original)) => {
                 // Behind whatever is queued, so that it is answered no sooner than its original.
-                let outcome = duplicate_outcome(&slot, original, log_start);
+                let outcome = duplicate_outcome(original, log_start);
                 self.queue(
                     &slot,
                     Pending {
@@ -482,22 +482,12 @@ impl<E: Env> Shard<E> {
     }
 }
 
-/// A repeated batch is answered with its original's offset and time.
-fn duplicate_outcome<E: Env>(
-    slot: &Slot<E>,
-    original: Duplicate,
-    log_start: Offset,
-) -> AppendOutcome {
-    let kind = slot.config.borrow().message_timestamp_type;
-    let is_append_time = kind == TimestampType::LogAppendTime;
+/// A repeated batch is answered with its original's offset and time (Kafka names the time whatever the topic's type).
+fn duplicate_outcome(original: Duplicate, log_start: Offset) -> AppendOutcome {
     AppendOutcome {
         error: ErrorCode::None,
         base_offset: original.base_offset,
-        log_append_time: if is_append_time {
-            original.timestamp
-        } else {
-            Timestamp::NONE
-        },
+        log_append_time: original.timestamp,
         log_start,
         leader: None,
     }
