@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. One append is one vectored write to the active segment, unless a roll falls in between.
 //! 2. Offsets, sizes and the tail change only after the write has returned: a reader never sees what is not there.
-//! 3. The leader epoch's start is on disk before the first batch of the epoch is.
+//! 3. The leader epoch's start is on disk before the first batch of the epoch is; an epoch without a batch is known in memory
+//!    only, so that a start with many idle partitions does not wait for as many syncs.
 //! 4. An append that was dropped half-way leaves the log failed: nobody knows what it wrote.
 
 use std::rc::Rc;
@@ -104,14 +105,13 @@ impl<D: Disk> Log<D> {
     /// Records that `epoch` begins at the log end: called on becoming leader, before the first append in it.
     ///
     /// # Errors
-    /// `Disk` when the checkpoint could not be written, and the log failed with it.
+    /// `Failed` and `Closed`.
     pub async fn assign_epoch(&self, epoch: LeaderEpoch) -> Result<(), StorageError> {
         self.check_open()?;
         let _turn = self.gate.enter().await;
         self.check_open()?;
-        self.begin_epoch(epoch, self.log_end.get())
-            .await
-            .map_err(|error| self.fail(error))
+        self.begin_epoch(epoch, self.log_end.get());
+        Ok(())
     }
 
     fn assert_continues(&self, facts: &[BatchFacts]) {
@@ -150,9 +150,14 @@ impl<D: Disk> Log<D> {
         let latest = self.epochs.borrow().latest();
         if latest.is_none_or(|latest| latest.epoch < last.leader_epoch) {
             for batch in facts {
-                self.begin_epoch(batch.leader_epoch, batch.base_offset)
-                    .await?;
+                self.begin_epoch(batch.leader_epoch, batch.base_offset);
             }
+        }
+        if self.epochs_unwritten.get() {
+            let contents = format::encode_epochs(self.epochs.borrow().entries());
+            let disk = &self.home.disk;
+            disk.replace_file(&self.epoch_path(), &contents).await?;
+            self.epochs_unwritten.set(false);
         }
         let active = self.active();
         active.load_indexes().await?;
@@ -177,16 +182,10 @@ impl<D: Disk> Log<D> {
         full
     }
 
-    async fn begin_epoch(&self, epoch: LeaderEpoch, start: Offset) -> Result<(), DiskError> {
-        let contents = {
-            let mut epochs = self.epochs.borrow_mut();
-            if !epochs.assign(epoch, start) {
-                return Ok(());
-            }
-            format::encode_epochs(epochs.entries())
-        };
-        let disk = &self.home.disk;
-        disk.replace_file(&self.epoch_path(), &contents).await
+    fn begin_epoch(&self, epoch: LeaderEpoch, start: Offset) {
+        if self.epochs.borrow_mut().assign(epoch, start) {
+            self.epochs_unwritten.set(true);
+        }
     }
 
     /// Closes the active segment and begins one at `base`. Nothing that was appended is synced here: [`Log::sync`] does,

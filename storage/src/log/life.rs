@@ -34,6 +34,7 @@ pub(super) struct Parts<D: Disk> {
     pub(super) recovery_point: Offset,
     pub(super) snapshot_at: Option<Offset>,
     pub(super) epochs: EpochCache,
+    pub(super) epochs_unwritten: bool,
 }
 
 impl<D: Disk> Log<D> {
@@ -53,6 +54,7 @@ impl<D: Disk> Log<D> {
             recovery_point: Cell::new(parts.recovery_point),
             snapshot_at: Cell::new(parts.snapshot_at),
             epochs: RefCell::new(parts.epochs),
+            epochs_unwritten: Cell::new(parts.epochs_unwritten),
             tail: RefCell::new(Tail::new(&store.tail)),
             read_last: RefCell::new(None),
         }
@@ -90,6 +92,8 @@ impl<D: Disk> Log<D> {
             directory: directory.to_owned(),
         });
         let first = Segment::create(&home, Offset::ZERO).await?;
+        // Many partitions may be made at once; the first append opens the files again.
+        first.release();
         disk.sync_dir(directory).await?;
         if let Some(parent) = directory.parent() {
             disk.sync_dir(parent).await?;
@@ -104,6 +108,7 @@ impl<D: Disk> Log<D> {
             recovery_point: Offset::ZERO,
             snapshot_at: None,
             epochs: EpochCache::default(),
+            epochs_unwritten: false,
         };
         Ok(Self::from_parts(store, parts))
     }

@@ -170,6 +170,8 @@ pub struct Log<D: Disk> {
     /// The offset of the newest producer snapshot on disk.
     snapshot_at: Cell<Option<Offset>>,
     epochs: RefCell<EpochCache>,
+    /// The file says something else than `epochs`.
+    epochs_unwritten: Cell<bool>,
     tail: RefCell<Tail>,
     /// The closed segment that was read last: only it keeps its files open.
     read_last: RefCell<Option<Rc<Segment<D>>>>,

@@ -36,6 +36,7 @@ struct Opening<D: Disk> {
     listing: Listing,
     segments: Vec<Rc<Segment<D>>>,
     epochs: EpochCache,
+    epochs_unwritten: bool,
     producers: ProducerStates,
     log_end: Offset,
     truncated_bytes: u64,
@@ -68,6 +69,7 @@ impl<D: Disk> Log<D> {
             listing,
             segments: Vec::new(),
             epochs: EpochCache::default(),
+            epochs_unwritten: false,
             producers: ProducerStates::new(),
             log_end: Offset::ZERO,
             truncated_bytes: 0,
@@ -101,6 +103,7 @@ impl<D: Disk> Log<D> {
             log_end: opening.log_end,
             recovery_point,
             epochs: opening.epochs,
+            epochs_unwritten: opening.epochs_unwritten,
         };
         Ok((Self::from_parts(store, parts), recovery))
     }
@@ -359,10 +362,23 @@ impl<D: Disk> Opening<D> {
             false if self.epochs.entries().is_empty() => return Ok(()),
             false => Bytes::new(),
         };
-        if old != contents {
+        // Entries behind the log end are trimmed at each opening: they need not go before something is appended.
+        self.epochs_unwritten = old != contents && self.is_implied_by(&old);
+        if old != contents && !self.epochs_unwritten {
             self.home.disk.replace_file(&path, &contents).await?;
         }
         Ok(())
+    }
+
+    /// Whether an epoch file, trimmed to the log, gives the present history.
+    fn is_implied_by(&self, contents: &[u8]) -> bool {
+        let Ok(entries) = format::decode_epochs(contents) else {
+            return false;
+        };
+        let mut epochs = EpochCache::from_entries(entries);
+        epochs.truncate_from_end(self.log_end);
+        epochs.truncate_from_start(self.log_start());
+        epochs == self.epochs
     }
 
     /// Loads the newest good snapshot at or below `end` and replays the headers from there to `end`.

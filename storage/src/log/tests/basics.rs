@@ -119,7 +119,6 @@ fn failures_are_final() {
     check(|rig| block_on(rig.log.sync()).map(|_| ()));
     check(|rig| block_on(rig.log.roll(None)));
     check(|rig| block_on(rig.log.close(None)).map(|_| ()));
-    check(|rig| block_on(rig.log.assign_epoch(LeaderEpoch(4))));
 }
 
 // Goal: ENOSPC at every single operation leaves a log that recovers to a prefix. Method: fail the n-th operation of a
@@ -204,6 +203,34 @@ fn epochs_are_kept() {
     check(&rig);
     rig.reopen(false, 0);
     check(&rig);
+}
+
+// Goal: idle partitions cost a start no syncs, and an epoch is on disk before its first batch. Method: reopen and lead in new
+// epochs, counting syncs; then append and look at the file, also after a crash.
+#[test]
+fn idle_epochs_cost_nothing() {
+    let path = directory().join("leader-epoch-checkpoint");
+    let mut rig = Rig::new(LogConfig::default());
+    let lead = |rig: &Rig, epoch| {
+        block_on(rig.log.assign_epoch(LeaderEpoch(epoch))).expect("healthy disk");
+        assert_eq!(rig.log.latest_epoch().map(|e| e.epoch.0), Some(epoch));
+    };
+    lead(&rig, 0);
+    rig.append(1, 3);
+    rig.close();
+    let before = rig.disk.counts().syncs;
+    for epoch in 1..4 {
+        rig.reopen(true, 0);
+        lead(&rig, epoch);
+    }
+    assert_eq!(rig.disk.counts().syncs, before);
+    let mut spec = Spec::new(3, 2);
+    spec.epoch = 3;
+    rig.append_spec(&spec);
+    assert_eq!(rig.contents(&path), b"0\n2\n0 0\n3 3\n");
+    rig.reopen(false, 0);
+    let end = rig.log.end_offset_for_epoch(LeaderEpoch(2));
+    assert_eq!(end.map(|end| (end.epoch.0, end.end_offset.0)), Some((0, 3)));
 }
 
 // Goal: deletion leaves nothing behind and ends the log. Method: delete, list, ask.
