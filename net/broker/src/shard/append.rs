@@ -266,6 +266,7 @@ impl<E: Env> Shard<E> {
     }
 
     fn queue(&self, slot: &Rc<Slot<E>>, pending: Pending) {
+        slot.touch();
         slot.pending.borrow_mut().push(pending);
         if !slot.is_dirty.replace(true) {
             self.dirty.borrow_mut().push(Rc::clone(slot));

@@ -145,6 +145,8 @@ impl<E: Env> Shard<E> {
             pending: std::cell::RefCell::default(),
             is_dirty: std::cell::Cell::new(false),
             is_flushing: std::cell::Cell::new(false),
+            is_used: std::cell::Cell::new(false),
+            is_resting: std::cell::Cell::new(true),
         });
         if leads && let Err(error) = slot.log.assign_epoch(leader_epoch).await {
             tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot note the leader epoch");

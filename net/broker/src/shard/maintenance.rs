@@ -13,6 +13,8 @@ use crate::env::Env;
 
 /// How often deadlines are looked at.
 const TICK_MS: u64 = 100;
+/// Open files are looked at once in so many ticks.
+const SWEEP_TICKS: u64 = 10;
 /// Producers are expired once in so many ticks.
 const EXPIRY_TICKS: u64 = 600;
 
@@ -27,6 +29,9 @@ impl<E: Env> Shard<E> {
             self.expire_commits();
             self.expire_watches(now);
             self.close_idle(now);
+            if tick.is_multiple_of(SWEEP_TICKS) && !self.is_stopping.get() {
+                self.sweep_logs(tick / SWEEP_TICKS).await;
+            }
             if tick.is_multiple_of(EXPIRY_TICKS) {
                 self.expire_producers();
             }

@@ -17,6 +17,7 @@ pub(crate) mod inbox;
 pub(crate) mod maintenance;
 pub mod message;
 pub(crate) mod read;
+pub(crate) mod rest;
 pub(crate) mod slot;
 pub(crate) mod topics;
 pub(crate) mod watch;

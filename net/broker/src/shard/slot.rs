@@ -29,9 +29,19 @@ pub(crate) struct Slot<E: Env> {
     pub(crate) is_dirty: Cell<bool>,
     /// Whether a flush is under way.
     pub(crate) is_flushing: Cell<bool>,
+    /// Whether the log was used since its files were last considered.
+    pub(crate) is_used: Cell<bool>,
+    /// Whether the log holds no files.
+    pub(crate) is_resting: Cell<bool>,
 }
 
 impl<E: Env> Slot<E> {
+    /// Takes note that the log is about to be used.
+    pub(crate) fn touch(&self) {
+        self.is_used.set(true);
+        self.is_resting.set(false);
+    }
+
     /// Who leads, for clients that are wrong about it.
     pub(crate) fn leader_hint(&self) -> LeaderHint {
         let state = self.state.borrow();
