@@ -42,6 +42,8 @@ pub(crate) struct Registered<E: Env> {
     pub(crate) is_granted: Cell<bool>,
     /// The fetch that waits for records.
     pub(crate) waiting_fetch: Cell<Option<WatchId>>,
+    /// The peer has sent nothing for a while: the receive buffer is to be given back.
+    pub(crate) is_silent: Cell<bool>,
     /// We have closed the socket: nobody is there to be answered.
     pub(crate) is_closed: Cell<bool>,
 }
@@ -95,6 +97,7 @@ fn start<E: Env>(shard: &Rc<Shard<E>>, socket: Socket<E>, listener_index: usize)
         wake: Rc::new(Notify::default()),
         is_granted: Cell::new(false),
         waiting_fetch: Cell::new(None),
+        is_silent: Cell::new(false),
         is_closed: Cell::new(false),
     });
     shard
@@ -174,13 +177,15 @@ impl<E: Env> ConnectionTask<E> {
                 .stall_deadline
                 .set(self.reader.stall_deadline());
             match self.receive(&mut buffer).await {
-                Ok(0) => {
+                Ok(None) => self.reader.on_silence(&mut buffer),
+                Ok(Some(0)) => {
                     // What was received whole is finished; its answers find nobody, or a half-closed peer.
                     return self.settle_all().await.err().unwrap_or(End::Closed);
                 }
-                Ok(received) => {
+                Ok(Some(received)) => {
                     let now = self.client.shard.net.now();
                     self.reader.on_read(received, now);
+                    self.client.registered.is_silent.set(false);
                     self.client.registered.last_active.set(now);
                 }
                 Err(end) => return end,
@@ -279,9 +284,10 @@ impl<E: Env> ConnectionTask<E> {
         Ok(())
     }
 
-    /// Receives more, sending answers as they become ready.
-    async fn receive(&mut self, buffer: &mut BytesMut) -> Result<usize, End> {
+    /// Receives more, sending answers as they become ready; `None` when the peer turns out to be silent.
+    async fn receive(&mut self, buffer: &mut BytesMut) -> Result<Option<usize>, End> {
         let registered = Rc::clone(&self.client.registered);
+        let was_silent = registered.is_silent.get();
         let mut receiving = pin!(registered.socket.recv(buffer));
         loop {
             let received = {
@@ -296,12 +302,15 @@ impl<E: Env> ConnectionTask<E> {
                 .await
             };
             match received {
-                Some(Ok(bytes)) => return Ok(bytes),
+                Some(Ok(bytes)) => return Ok(Some(bytes)),
                 Some(Err(error)) => return Err(End::Io(error)),
                 None => self.send_ready().await?,
             }
             if self.client.shard.is_stopping.get() && self.pipeline.is_idle() {
                 return Err(End::Stopping);
+            }
+            if registered.is_silent.get() && !was_silent {
+                return Ok(None);
             }
         }
     }
@@ -342,6 +351,7 @@ impl<E: Env> ConnectionTask<E> {
                 .await
                 .map_err(End::Io)?;
             registered.last_active.set(self.client.shard.net.now());
+            registered.is_silent.set(false);
         }
         if is_closing { Err(End::Closed) } else { Ok(()) }
     }

@@ -151,6 +151,16 @@ impl FrameReader {
         }
     }
 
+    /// Gives the buffer's memory back when no frame has begun: the peer has been silent for a while. The next read begins small.
+    pub fn on_silence(&mut self, buffer: &mut BytesMut) {
+        if buffer.is_empty() {
+            *buffer = BytesMut::new();
+            self.recv_bytes = RECV_BYTES_MIN;
+            self.quiet_reads = 0;
+            self.is_outgrown = false;
+        }
+    }
+
     /// Takes note that the reservation asked for by [`Step::Reserve`] is granted.
     pub fn on_reserved(&mut self, pool: Pool, bytes: usize, now: Monotonic) {
         match pool {

@@ -181,6 +181,26 @@ fn large_frame_leaves_nothing() {
     check(40 * MIB, 3, false);
 }
 
+// Goal: a silent peer's buffer is small, and nothing that has arrived is lost. Method: silence after full reads, with and
+// without the beginning of a frame.
+#[test]
+fn silence_gives_memory_back() {
+    fn check(arrived: &[u8], expected: usize) {
+        let mut reader = FrameReader::new(REQUEST_BYTES_MAX);
+        for _ in 0..10 {
+            reader.on_read(RECV_BYTES_MAX, Monotonic(0));
+        }
+        let mut buffer = stream(arrived);
+        assert_eq!(reader.next(&mut buffer), Ok(Step::Read));
+        reader.on_silence(&mut buffer);
+        assert_eq!(reader.next(&mut buffer), Ok(Step::Read));
+        assert_eq!(buffer, arrived);
+        assert!(buffer.capacity() - buffer.len() <= expected);
+    }
+    check(b"", RECV_BYTES_MIN);
+    check(b"\0\0", RECV_BYTES_MAX);
+}
+
 // Goal: memory follows the bytes that came, not the claim. Method: 99 MiB claimed, `received` bytes sent, one at a time
 // or as fast as the buffer allows.
 #[test]

@@ -13,6 +13,8 @@ use crate::env::Env;
 
 /// How often deadlines are looked at.
 const TICK_MS: u64 = 100;
+/// A connection's receive buffer is given back after so long without a byte.
+const SILENCE_MS: u64 = 5_000;
 /// Open files are looked at once in so many ticks.
 const SWEEP_TICKS: u64 = 10;
 /// Producers are expired once in so many ticks.
@@ -42,6 +44,10 @@ impl<E: Env> Shard<E> {
         let idle_ms = u64::try_from(self.config.connections_max_idle_ms).ok();
         for connection in self.connections.borrow().values() {
             let is_idle = idle_ms.is_some_and(|ms| connection.last_active.get().plus_ms(ms) <= now);
+            let is_silent = connection.last_active.get().plus_ms(SILENCE_MS) <= now;
+            if is_silent && !connection.is_silent.replace(true) {
+                connection.wake.notify();
+            }
             let is_stalled = connection
                 .stall_deadline
                 .get()
