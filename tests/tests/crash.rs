@@ -27,6 +27,8 @@ const KILLS: u64 = 3;
 const PARTITIONS: i32 = 3;
 /// A round's records, so that reading them back stays quick.
 const RECORDS_MAX: usize = 150_000;
+/// How fast the load grows.
+const RECORDS_PER_MS: usize = 20;
 
 /// Small and repeatable; nothing here needs good randomness.
 struct Random(u64);
@@ -131,8 +133,12 @@ fn produce_until(
     ];
     let producer = producer(bootstrap, &settings);
     let mut id = 0;
+    let begin = Instant::now();
     while !stop.load(Ordering::Relaxed) && id < RECORDS_MAX {
-        if producer.in_flight_count() < 5000 {
+        // Paced, so that the load lasts through every kill however fast the broker is.
+        let due =
+            usize::try_from(begin.elapsed().as_millis()).expect("a short run") * RECORDS_PER_MS;
+        if producer.in_flight_count() < 5000 && id < due {
             for _ in 0..20 {
                 send(&producer, topic, id);
                 id += 1;
@@ -142,6 +148,7 @@ fn produce_until(
         delivered.store(producer.context().count(), Ordering::Relaxed);
     }
     let deliveries = finish(&producer);
+    delivered.store(deliveries.len(), Ordering::Relaxed);
     assert_eq!(deliveries.len(), id, "each record is delivered or fails");
     deliveries
 }
