@@ -26,12 +26,20 @@ const START: Duration = Duration::from_secs(20);
 const STOP: Duration = Duration::from_secs(20);
 
 /// How a broker is started.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
+    /// Unpinned shards. One, unless a test wants requests to cross shards.
+    pub shards: usize,
     /// `--set` arguments.
     pub settings: Vec<String>,
     /// Further arguments.
     pub arguments: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { shards: 1, settings: Vec::new(), arguments: Vec::new() }
+    }
 }
 
 /// A broker to be tested.
@@ -50,7 +58,7 @@ struct Process {
 }
 
 impl Broker {
-    /// A broker with default settings: a new process, or the one that `PELTON_TEST_BROKER` names.
+    /// A broker with default settings and two shards: a new process, or the one that `PELTON_TEST_BROKER` names.
     ///
     /// # Panics
     /// When it does not come up; its stderr is in the message.
@@ -60,7 +68,7 @@ impl Broker {
             Some(address) => {
                 Self { address, options: Options::default(), process: None, data_dir: None }
             }
-            None => Self::start_with(Options::default()),
+            None => Self::start_with(Options { shards: 2, ..Options::default() }),
         }
     }
 
@@ -231,11 +239,11 @@ pub fn refused(mut command: Command) -> Refusal {
     Refusal { code, stderr }
 }
 
-/// The arguments of `pelton serve` on one unpinned core.
+/// The arguments of `pelton serve` on so many unpinned shards.
 #[must_use]
-pub fn serve(data_dir: &Path, listen: &str) -> Vec<String> {
+pub fn serve(data_dir: &Path, listen: &str, shards: usize) -> Vec<String> {
     let data_dir = data_dir.to_str().expect("temp dirs are UTF-8");
-    ["serve", "--listen", listen, "--data-dir", data_dir, "--cores", "1"]
+    ["serve", "--listen", listen, "--data-dir", data_dir, "--cores", &shards.to_string()]
         .map(str::to_owned)
         .to_vec()
 }
@@ -286,7 +294,7 @@ fn build() -> PathBuf {
 
 fn launch(data_dir: &Path, listen: &str, options: &Options) -> (Process, SocketAddr) {
     let mut command = Command::new(binary());
-    command.args(serve(data_dir, listen)).args(&options.arguments);
+    command.args(serve(data_dir, listen, options.shards)).args(&options.arguments);
     for setting in &options.settings {
         command.args(["--set", setting]);
     }

@@ -22,7 +22,7 @@ fn check(command: Command, words: &[&str]) {
 
 fn pelton(data_dir: &Path, listen: &str) -> Command {
     let mut command = Command::new(binary());
-    command.args(serve(data_dir, listen));
+    command.args(serve(data_dir, listen, 1));
     command
 }
 
@@ -101,7 +101,7 @@ fn no_io_uring() {
     }
     let dir = tempfile::tempdir().expect("a temp dir");
     let mut command = Command::new(env!("CARGO_BIN_EXE_without_io_uring"));
-    command.arg(binary()).args(serve(dir.path(), "127.0.0.1:0"));
+    command.arg(binary()).args(serve(dir.path(), "127.0.0.1:0", 1));
     check(command, &["io_uring"]);
 }
 
