@@ -61,4 +61,13 @@ impl Opening {
     pub fn partition(&self, topic: &str, partition: i32) -> Option<&PartitionDir> {
         self.partitions.get(topic)?.get(&partition)
     }
+
+    /// Everything found: topic, partition.
+    pub fn partitions(&self) -> impl Iterator<Item = (&str, i32)> {
+        self.partitions.iter().flat_map(|(topic, found)| {
+            found
+                .keys()
+                .map(move |&partition| (topic.as_str(), partition))
+        })
+    }
 }

@@ -5,7 +5,7 @@
 //! 2. A directory of another topic id under a partition's name is a stray: it is moved aside, never opened as this partition's log.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,14 +13,15 @@ use pelton_machine::image::{MetadataDelta, MetadataImage, PartitionImage};
 use pelton_machine::partition::{LogOffsets, Partition, PartitionState, Updated};
 use pelton_model::config::topic::TopicConfig;
 use pelton_model::producer_state::ProducerStates;
-use pelton_model::{ErrorCode, Offset, TopicPartition};
+use pelton_model::{ErrorCode, Offset, PartitionId, TopicPartition};
 use pelton_storage::disk::Disk;
 use pelton_storage::{Log, LogConfig, OpenOptions, StorageError};
 
-use super::Shard;
 use super::message::{ImageUpdate, PartitionCheckpoint};
 use super::slot::Slot;
+use super::{CONTROLLER_SHARD, Shard};
 use crate::boot::Opening;
+use crate::controller::METADATA_TOPIC;
 use crate::env::Env;
 
 impl<E: Env> Shard<E> {
@@ -35,6 +36,11 @@ impl<E: Env> Shard<E> {
             let _already_set = self.identity.set(Arc::clone(&opening.identity));
         }
         self.remove_deleted(&delta).await;
+        if let Some(opening) = &opening
+            && self.id == CONTROLLER_SHARD
+        {
+            self.move_strays(&image, opening).await;
+        }
         let changed: Vec<TopicPartition> = match &opening {
             Some(_) => all_partitions(&image),
             None => delta.partitions.iter().copied().collect(),
@@ -172,7 +178,7 @@ impl<E: Env> Shard<E> {
             .topic_id
             .is_some_and(|found| found != place.id.topic_id)
         {
-            self.move_stray(place).await?;
+            self.move_stray(&place.directory).await?;
             let log =
                 Log::create(&self.store, &place.directory, place.id.topic_id, log_config).await?;
             return Ok((log, ProducerStates::new()));
@@ -196,12 +202,34 @@ impl<E: Env> Shard<E> {
         Ok((log, recovery.producer_states))
     }
 
-    async fn move_stray(&self, place: &LogPlace) -> Result<(), StorageError> {
-        let mut aside = place.directory.as_os_str().to_owned();
+    /// Moves aside the directories of partitions that the metadata does not know: their deletion was recorded, but the process ended
+    /// before it was carried out. They would stand in the way of a new topic of that name.
+    async fn move_strays(&self, image: &MetadataImage, opening: &Opening) {
+        for (topic, partition) in opening.partitions() {
+            let known = image.topic_by_name(topic).map(|topic| TopicPartition {
+                topic_id: topic.id(),
+                partition: PartitionId(partition),
+            });
+            let is_known = known.is_some_and(|id| image.partition(id).is_some());
+            if is_known || topic == METADATA_TOPIC {
+                continue;
+            }
+            let directory = self
+                .identity()
+                .data_directory
+                .join(format!("{topic}-{partition}"));
+            if let Err(error) = self.move_stray(&directory).await {
+                tracing::error!(directory = %directory.display(), %error, "cannot move a stray log aside");
+            }
+        }
+    }
+
+    async fn move_stray(&self, directory: &Path) -> Result<(), StorageError> {
+        let mut aside = directory.as_os_str().to_owned();
         aside.push(format!(".{}-stray", self.draw_id()));
         let aside = PathBuf::from(aside);
-        tracing::warn!(directory = %place.directory.display(), aside = %aside.display(), "a stray log");
-        self.store.disk().rename(&place.directory, &aside).await?;
+        tracing::warn!(directory = %directory.display(), aside = %aside.display(), "a stray log");
+        self.store.disk().rename(directory, &aside).await?;
         Ok(())
     }
 
