@@ -32,6 +32,7 @@ use pelton_transport::net::{Listener as _, Net, SocketOptions, TaskClass};
 
 pub use self::error::BootError;
 pub use self::opening::{Endpoint, Identity, Opening};
+pub(crate) use self::stop::await_peers;
 use crate::connection;
 use crate::controller::{self, Controller, METADATA_TOPIC};
 use crate::env::Env;

@@ -77,11 +77,16 @@ async fn drain<E: Env>(shard: &Rc<Shard<E>>) {
     for peer in peers {
         shard.calls.post(peer, Message::Drained);
     }
+    await_peers(shard).await;
+}
+
+/// Waits until every other shard has drained, so that none of their appends is still on its way, and all of those are written. Before
+/// that no log may be closed: the controller's shard hears of everybody's draining, but not of what is under way between two others.
+pub(crate) async fn await_peers<E: Env>(shard: &Shard<E>) {
     wait_until(shard, STOP_STEP_MS_MAX, || {
         shard.drained_peers.get() + 1 >= shard.shard_count || shard.is_abandoned.get()
     })
     .await;
-    // What the other shards still sent before they drained is in; write it too.
     wait_until(shard, STOP_STEP_MS_MAX, || shard.has_written_everything()).await;
 }
 

@@ -87,7 +87,10 @@ impl<E: Env> Shard<E> {
             }
             Request::Listen(addresses) => Response::Listening(boot::listen(self, &addresses)),
             Request::Checkpoint => Response::Checkpoints(self.checkpoints()),
-            Request::Close => Response::Checkpoints(self.close_logs().await),
+            Request::Close => {
+                boot::await_peers(self).await;
+                Response::Checkpoints(self.close_logs().await)
+            }
             Request::Append(_) | Request::Watch(_) => unreachable!("answered without a task"),
         }
     }
