@@ -1,0 +1,251 @@
+//! A consumer: reads everything in order, waits for more, and checks that it waits neither too long nor in vain.
+
+use std::rc::Rc;
+
+use pelton_model::ErrorCode;
+use pelton_protocol::message::fetch::{
+    FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData,
+};
+
+use super::bench::{Bench, Topic};
+use super::client::{Link, Lost};
+use super::records::records;
+
+/// What an answer may take beyond the time it was asked to wait, or beyond what wakes it, ms: the way there and back, the disk, and
+/// large answers on small pipes.
+const EPSILON_MS: u64 = 1_500;
+
+/// Reads the topic from its beginning until nothing more will come.
+pub async fn follow(bench: Rc<Bench>, topic: Topic) {
+    let mut positions = vec![0_i64; usize::try_from(topic.partitions).unwrap()];
+    loop {
+        let mut link = bench.link("consumer").await;
+        match poll_on(&bench, &topic, &mut link, &mut positions).await {
+            Ok(()) => return,
+            Err(lost) => {
+                bench
+                    .world
+                    .note(|| format!("consumer of {}: lost its connection: {lost:?}", topic.name));
+                bench.pause(100).await;
+            }
+        }
+    }
+}
+
+async fn poll_on(
+    bench: &Bench,
+    topic: &Topic,
+    link: &mut Link,
+    positions: &mut [i64],
+) -> Result<(), Lost> {
+    loop {
+        let is_over = bench.producing.get() == 0;
+        if bench.chance(10) || is_over {
+            let ends = bench.ends(link, topic).await?;
+            if is_over && ends.iter().zip(&*positions).all(|(end, position)| end == position) {
+                return Ok(());
+            }
+        }
+        fetch(bench, topic, link, positions).await?;
+        if bench.chance(10) {
+            bench.pause(200).await;
+        }
+    }
+}
+
+/// What one Fetch asks for.
+struct Terms {
+    version: i16,
+    wait_ms: u64,
+    min_bytes: i32,
+}
+
+fn terms(bench: &Bench) -> Terms {
+    bench.world.draw(|random| Terms {
+        version: i16::try_from(random.between(4, 18)).unwrap(),
+        wait_ms: if random.percent(30) { 0 } else { random.magnitude(20_000) },
+        min_bytes: if random.percent(80) {
+            1
+        } else {
+            i32::try_from(random.magnitude(5_000)).unwrap()
+        },
+    })
+}
+
+/// Fetches once from all partitions.
+async fn fetch(
+    bench: &Bench,
+    topic: &Topic,
+    link: &mut Link,
+    positions: &mut [i64],
+) -> Result<(), Lost> {
+    let terms = terms(bench);
+    let request = request(bench, topic, &terms, positions);
+    let (asked_at, disturbances) = (bench.world.now(), bench.disturbances.get());
+    let answer: FetchResponse = link.call(terms.version, &request, terms.wait_ms + 60_000).await?;
+    assert_eq!(answer.error_code, 0, "Fetch of {}", topic.name);
+    let took_ms = (bench.world.now() - asked_at) / 1_000_000;
+    if disturbances == bench.disturbances.get() {
+        check_time(bench, topic, &terms, positions, asked_at, took_ms);
+    }
+    let mut is_passing = false;
+    for (_, partition) in
+        answer.responses.iter().flat_map(|t| t.partitions.iter().map(move |p| (t, p)))
+    {
+        is_passing |= !take_in(bench, topic, partition, positions);
+    }
+    if is_passing { Err(Lost::Closed) } else { Ok(()) }
+}
+
+fn request(bench: &Bench, topic: &Topic, terms: &Terms, positions: &[i64]) -> FetchRequest {
+    let partition_bytes =
+        bench.world.draw(|random| i32::try_from(random.magnitude(1 << 20)).unwrap());
+    let mut order: Vec<usize> = (0..positions.len()).collect();
+    let turn = bench.world.draw(|random| random.index(order.len()));
+    order.rotate_left(turn);
+    let partition = |&partition: &usize| FetchPartition {
+        partition: i32::try_from(partition).unwrap(),
+        fetch_offset: positions[partition],
+        partition_max_bytes: partition_bytes,
+        ..FetchPartition::default()
+    };
+    FetchRequest {
+        max_wait_ms: i32::try_from(terms.wait_ms).unwrap(),
+        min_bytes: terms.min_bytes,
+        max_bytes: bench.world.draw(|random| i32::try_from(random.magnitude(1 << 22)).unwrap()),
+        isolation_level: i8::try_from(bench.world.draw(|random| random.below(2))).unwrap(),
+        topics: vec![FetchTopic {
+            topic: topic.name.clone(),
+            topic_id: topic.id,
+            partitions: order.iter().map(partition).collect(),
+        }],
+        ..FetchRequest::default()
+    }
+}
+
+/// An answer comes within its time, and soon after records that it waits for were acknowledged.
+fn check_time(
+    bench: &Bench,
+    topic: &Topic,
+    terms: &Terms,
+    positions: &[i64],
+    asked_at: u64,
+    took_ms: u64,
+) {
+    let name = &topic.name;
+    assert!(
+        took_ms <= terms.wait_ms + EPSILON_MS,
+        "a Fetch of {name} was to wait {} ms and took {took_ms} ms",
+        terms.wait_ms
+    );
+    if terms.min_bytes > 1 {
+        return;
+    }
+    let oracle = bench.oracle.borrow();
+    let moved = (0_i32..)
+        .zip(positions)
+        .filter_map(|(partition, &position)| oracle.moved_past((topic.id, partition), position));
+    if let Some(moved_at) = moved.min() {
+        let woken_at = moved_at.max(asked_at);
+        let late_ms = bench.world.now().saturating_sub(woken_at) / 1_000_000;
+        assert!(
+            late_ms <= EPSILON_MS,
+            "a Fetch of {name} was answered {late_ms} ms after there were records (it may wait {} ms)",
+            terms.wait_ms
+        );
+    }
+}
+
+/// Takes in one partition's records; false when the broker stops or its disk failed.
+fn take_in(bench: &Bench, topic: &Topic, data: &PartitionData, positions: &mut [i64]) -> bool {
+    let partition = data.partition_index;
+    let place = (topic.id, partition);
+    if bench.is_passing(data.error_code) {
+        return false;
+    }
+    let position = &mut positions[usize::try_from(partition).unwrap()];
+    assert_eq!(
+        ErrorCode::from_code(data.error_code),
+        Some(ErrorCode::None),
+        "Fetch of {} {partition} from {position}",
+        topic.name
+    );
+    let Some(bytes) = data.records.as_ref().and_then(|records| records.bytes()) else {
+        return true;
+    };
+    for (offset, id) in records(bytes) {
+        assert!(
+            offset < data.high_watermark,
+            "{place:?} offset {offset} is above the high watermark"
+        );
+        bench.oracle.borrow_mut().read(place, offset, id);
+        if offset < *position {
+            continue;
+        }
+        assert_eq!(offset, *position, "{place:?}: a gap");
+        *position += 1;
+    }
+    true
+}
+
+/// Reads all partitions from 0 to their ends and compares them with the facts.
+pub async fn check_whole(bench: Rc<Bench>, topic: Topic) {
+    for partition in 0..topic.partitions {
+        loop {
+            let mut link = bench.link("checker").await;
+            if check_partition(&bench, &topic, partition, &mut link).await.is_ok() {
+                break;
+            }
+            bench.pause(100).await;
+        }
+    }
+    bench.world.note(|| format!("{} is checked as a whole", topic.name));
+}
+
+async fn check_partition(
+    bench: &Bench,
+    topic: &Topic,
+    partition: i32,
+    link: &mut Link,
+) -> Result<(), Lost> {
+    let end = bench.ends(link, topic).await?[usize::try_from(partition).unwrap()];
+    let mut ids = Vec::new();
+    while i64::try_from(ids.len()).unwrap() < end {
+        let position = i64::try_from(ids.len()).unwrap();
+        let request = FetchRequest {
+            min_bytes: 1,
+            max_wait_ms: 500,
+            topics: vec![FetchTopic {
+                topic: topic.name.clone(),
+                topic_id: topic.id,
+                partitions: vec![FetchPartition {
+                    partition,
+                    fetch_offset: position,
+                    partition_max_bytes: 1 << 20,
+                    ..FetchPartition::default()
+                }],
+            }],
+            ..FetchRequest::default()
+        };
+        let answer: FetchResponse = link.call(13, &request, 60_000).await?;
+        let data = &answer.responses[0].partitions[0];
+        if bench.is_passing(data.error_code) {
+            return Err(Lost::Closed);
+        }
+        assert_eq!(data.error_code, 0, "Fetch of {} {partition} from {position}", topic.name);
+        let bytes = data.records.as_ref().and_then(|records| records.bytes()).expect("records");
+        let fresh: Vec<_> =
+            records(bytes).into_iter().filter(|(offset, _)| position <= *offset).collect();
+        assert!(
+            !fresh.is_empty(),
+            "{} {partition}: nothing at {position}, its end is {end}",
+            topic.name
+        );
+        for (at, (offset, id)) in (position..).zip(fresh) {
+            assert_eq!(at, offset, "{} {partition}: a gap", topic.name);
+            ids.push(id);
+        }
+    }
+    bench.oracle.borrow_mut().check_whole((topic.id, partition), &ids);
+    Ok(())
+}

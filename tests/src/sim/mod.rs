@@ -1,0 +1,30 @@
+//! The simulator: the whole broker, its clients and a hostile world in one thread, decided by one seed.
+//!
+//! The code under test is the real broker ([`pelton_broker::boot::run`]) on a simulated environment: [`net`], [`mesh`], [`disk`] and
+//! the clock of [`world`]. Clients ([`producer`], [`consumer`]) tell the [`oracle`] what they were told, and it compares. A run
+//! ([`simulation`]) has a phase of faults (kills, orderly stops, resets), then a phase in which everything must get done, then the
+//! whole of the data is compared, also after a stop and after a kill.
+//!
+//! Invariants:
+//! 1. One seed, one run: two runs of a seed have the same fingerprint.
+//! 2. The kernel keeps what was written: a kill loses memory, never the disk.
+//!
+//! A failure prints its seed; the seed joins `tests/seeds.txt`. Not simulated: the runtime's adapters, TLS, what a disk may do to
+//! synced sectors.
+
+pub mod bench;
+pub mod broker;
+pub mod client;
+pub mod consumer;
+pub mod disk;
+pub mod extremes;
+pub mod mesh;
+pub mod net;
+pub mod oracle;
+pub mod producer;
+pub mod random;
+pub mod records;
+pub mod simulation;
+pub mod topics;
+pub mod trace;
+pub mod world;
