@@ -315,6 +315,10 @@ impl<D: Disk> Segment<D> {
     pub(crate) async fn sync(&self) -> Result<(), DiskError> {
         let size = self.size.get();
         self.file().await?.sync_data().await?;
+        if self.offsets.is_loaded() {
+            // They may rest, with entries on file that nobody has synced.
+            self.load_indexes().await?;
+        }
         self.offsets.sync().await?;
         self.times.sync().await?;
         if self.size.get() == size {
