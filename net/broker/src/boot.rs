@@ -110,7 +110,7 @@ pub async fn run<E: Env>(
             stop::lead(&shard, &directory).await
         }
         Err(error) => {
-            stop::abandon(&shard);
+            stop::abandon(&shard).await;
             Err(error)
         }
     }
@@ -349,9 +349,15 @@ fn spawn_checkpoints<E: Env>(shard: &Rc<Shard<E>>, directory: Rc<LogDir<E::Disk>
                 return;
             }
             let rows = gather(&shard, || Request::Checkpoint).await;
+            if shard.is_stopping.get() {
+                return;
+            }
+            // The stop writes the same files, and waits for this.
+            shard.is_checkpointing.set(true);
             if let Err(error) = write_checkpoints(&shard, &directory, &rows).await {
                 tracing::error!(%error, "cannot write the checkpoints");
             }
+            shard.is_checkpointing.set(false);
         }
     });
 }

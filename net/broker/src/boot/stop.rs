@@ -30,6 +30,7 @@ pub(super) async fn lead<E: Env>(
             is_clean = false;
         }
     }
+    wait_until(shard, STOP_STEP_MS_MAX, || !shard.is_checkpointing.get()).await;
     write_checkpoints(shard, directory, &rows)
         .await
         .map_err(BootError::Directory)?;
@@ -55,14 +56,17 @@ pub(super) async fn follow<E: Env>(shard: &Rc<Shard<E>>) {
         shard.is_closed.get() || shard.is_abandoned.get()
     })
     .await;
+    // The mesh may have been full when the answer was posted; whoever waits for it would wait for good.
+    wait_until(shard, STOP_STEP_MS_MAX, || shard.calls.is_flushed()).await;
     shard.calls.mesh().close();
 }
 
 /// The start failed: sends the other shards home.
-pub(super) fn abandon<E: Env>(shard: &Rc<Shard<E>>) {
+pub(super) async fn abandon<E: Env>(shard: &Rc<Shard<E>>) {
     for peer in shard.shards().filter(|peer| *peer != shard.id) {
         shard.calls.post(peer, Message::Abandon);
     }
+    wait_until(shard, STOP_STEP_MS_MAX, || shard.calls.is_flushed()).await;
 }
 
 async fn drain<E: Env>(shard: &Rc<Shard<E>>) {

@@ -66,6 +66,11 @@ impl<M: Mesh<Message>> Calls<M> {
         }
     }
 
+    /// Whether the mesh has taken everything posted.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.refused.borrow().iter().all(VecDeque::is_empty)
+    }
+
     /// Tries again what the mesh refused; returns whether nothing is left.
     pub(crate) fn flush_refused(&self) -> bool {
         let mut refused = self.refused.borrow_mut();

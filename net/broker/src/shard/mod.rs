@@ -96,6 +96,8 @@ pub struct Shard<E: Env> {
     pub(crate) is_stopping: Cell<bool>,
     /// Peers that have drained (at a stop).
     pub(crate) drained_peers: Cell<u16>,
+    /// The checkpoint files are being written, other than by the stop.
+    pub(crate) is_checkpointing: Cell<bool>,
     /// Its logs are closed.
     pub(crate) is_closed: Cell<bool>,
     /// The start failed elsewhere.
@@ -145,6 +147,7 @@ impl<E: Env> Shard<E> {
             repeats: Repeats::default(),
             is_stopping: Cell::new(false),
             drained_peers: Cell::new(0),
+            is_checkpointing: Cell::new(false),
             is_closed: Cell::new(false),
             is_abandoned: Cell::new(false),
         })
