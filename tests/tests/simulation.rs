@@ -9,7 +9,7 @@ use std::time::Instant;
 use pelton_tests::sim::simulation::run;
 
 /// Seeds that every run of the tests takes, 1 to this.
-const BUDGET: u64 = 60;
+const BUDGET: u64 = 400;
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;

@@ -44,6 +44,8 @@ pub struct Bench {
     pub oracle: RefCell<Oracle>,
     /// Kills, stops and resets so far: a strict expectation holds only when none came between.
     pub disturbances: Cell<u64>,
+    /// The broker is on its way down: it ends waits and connections before their time.
+    pub is_stopping: Cell<bool>,
     /// Starts of the broker so far.
     pub starts: Cell<u64>,
     /// Batches that the broker no longer recognised after a restart.
@@ -71,6 +73,7 @@ impl Bench {
             network: network.clone(),
             oracle: RefCell::default(),
             disturbances: Cell::new(0),
+            is_stopping: Cell::new(false),
             starts: Cell::new(0),
             forgotten: Cell::new(0),
             disk_fails: Cell::new(false),
@@ -80,6 +83,12 @@ impl Bench {
             deleted: RefCell::default(),
             producing: Cell::new(0),
         })
+    }
+
+    /// Whether nothing has come between since the counter was `disturbances`.
+    #[must_use]
+    pub fn is_calm_since(&self, disturbances: u64) -> bool {
+        disturbances == self.disturbances.get() && !self.is_stopping.get()
     }
 
     /// Starts a client; the run is over when all have ended.

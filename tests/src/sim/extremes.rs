@@ -65,7 +65,7 @@ pub async fn unfinished_frame(bench: Rc<Bench>) {
     }
     let is_closed = link.closes_within(3 * STALL_MS).await;
     assert!(
-        is_closed || disturbances != bench.disturbances.get(),
+        is_closed || !bench.is_calm_since(disturbances),
         "a frame without progress keeps its connection"
     );
 }
@@ -81,7 +81,7 @@ pub async fn idle(bench: Rc<Bench>, idle_ms: u64) {
     }
     let since = bench.world.now();
     let is_closed = link.closes_within(idle_ms + EPSILON_MS).await;
-    if disturbances != bench.disturbances.get() {
+    if !bench.is_calm_since(disturbances) {
         return;
     }
     let after_ms = (bench.world.now() - since) / 1_000_000;

@@ -92,7 +92,13 @@ impl Mesh<Message> for SimMesh {
         if inbox.is_closed || self.quality.capacity <= inbox.queues[from].len() {
             return Err(MeshRefused(message));
         }
-        let delay = self.world.draw(|random| random.magnitude(self.quality.delay_max));
+        let delay = self.world.draw(|random| {
+            if random.percent(50) {
+                random.magnitude(self.quality.delay_max)
+            } else {
+                random.between(0, self.quality.delay_max)
+            }
+        });
         let arrival = inbox.last_arrival[from].max(self.world.now() + delay);
         inbox.last_arrival[from] = arrival;
         inbox.queues[from].push_back((arrival, message));

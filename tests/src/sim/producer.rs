@@ -33,6 +33,8 @@ pub struct Load {
     pub records_max: u64,
     /// Bytes of a record at most.
     pub record_bytes_max: u64,
+    /// Whether bursts have long pauses between them, so that a wake-up lost in a burst is not made good by the next batch.
+    pub is_sparse: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -174,6 +176,9 @@ impl Idempotent<'_> {
                 if self.lanes.iter().any(|lane| lane.producer_id < 0) {
                     return Err(Lost::Closed);
                 }
+            }
+            if self.maker.load.is_sparse && self.in_flight.is_empty() && bench.chance(40) {
+                bench.world.sleep(bench.world.draw(|r| r.between(2, 5)) * 1_000_000_000).await;
             }
             let has_more = self.lanes.iter().any(Lane::has_more);
             let may_send = has_more && !self.is_rewinding && self.in_flight.len() < REQUESTS_MAX;

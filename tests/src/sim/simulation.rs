@@ -285,6 +285,7 @@ impl Simulation {
     fn stop_in_order(&mut self) {
         self.stops += 1;
         self.life.stop();
+        self.bench.is_stopping.set(true);
         self.disturbed();
         let life = &self.life;
         self.step_until(STOP_MS_MAX, "an orderly stop", || life.has_ended());
@@ -298,6 +299,7 @@ impl Simulation {
         self.world.note(|| format!("{settings:?}"));
         self.life = Life::start(&self.world, &self.network, &self.disk, self.lives, &settings);
         self.lives += 1;
+        self.bench.is_stopping.set(false);
         self.bench.starts.set(u64::from(self.lives));
     }
 
@@ -350,7 +352,7 @@ fn settings(random: &mut Random, plan: &Plan) -> Settings {
         shard_count: u16::try_from(random.between(1, 3)).unwrap(),
         mesh: MeshQuality {
             capacity: [1, 4, 1024][random.index(3)],
-            delay_max: [0, 50_000, 2_000_000][random.index(3)],
+            delay_max: [0, 50_000, 2_000_000, 20_000_000][random.index(4)],
         },
         disk_delay_max: [0, 100_000, 10_000_000][random.index(3)],
         memory_bytes: if plan.has_large_frames { 1 << 20 } else { 1 << 30 },
@@ -362,9 +364,11 @@ fn start_load(bench: &Rc<Bench>, topic: &super::bench::Topic) {
     let (idempotent, plain, consumers) =
         bench.world.draw(|random| (random.between(1, 2), random.below(3), random.between(1, 3)));
     for index in 0..idempotent + plain {
+        let is_sparse = bench.chance(40);
         let load = bench.world.draw(|random| Load {
             topic: topic.clone(),
-            batches: u32::try_from(random.between(5, 40)).unwrap(),
+            is_sparse,
+            batches: u32::try_from(random.between(5, if is_sparse { 12 } else { 40 })).unwrap(),
             records_max: random.between(1, 20),
             record_bytes_max: [50, 500, 8_000][random.index(3)],
         });
