@@ -36,5 +36,7 @@ pub(crate) fn start(level: LogLevel) {
         .with_max_level(filter)
         .with_ansi(crate::output::wants_colour(std::io::stderr().is_terminal()))
         .with_writer(std::io::stderr)
+        // A line that cannot be written (a full disk behind stderr) is lost. Saying so on stderr would fail again, and panic.
+        .log_internal_errors(false)
         .init();
 }

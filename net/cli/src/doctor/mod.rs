@@ -6,6 +6,8 @@
 mod facts;
 mod verdict;
 
+use std::io::{self, Write};
+
 use pelton_transport::checks::IoUringRefused;
 
 use self::verdict::{Finding, Grade};
@@ -17,9 +19,11 @@ use crate::output::{self, Colour};
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), CliError> {
     let findings = verdict::all(&facts::gather(&args.data_dir));
     let colour = output::stdout_colour();
-    for finding in &findings {
-        print(finding, colour);
-    }
+    let text: String = findings
+        .iter()
+        .map(|finding| shown(finding, colour))
+        .collect();
+    output::written(io::stdout().lock().write_all(text.as_bytes()))?;
     let failed = findings
         .iter()
         .filter(|finding| finding.grade == Grade::Fails)
@@ -34,27 +38,22 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), CliError> {
     }
 }
 
-fn print(finding: &Finding, colour: bool) {
+fn shown(finding: &Finding, colour: bool) -> String {
     let (word, paint) = match finding.grade {
         Grade::Fine => ("ok  ", Colour::Green),
         Grade::Costs => ("warn", Colour::Yellow),
         Grade::Fails => ("FAIL", Colour::Red),
     };
-    println!(
-        "{}  {:<11} {}",
-        output::paint(word, paint, colour),
-        finding.subject,
-        finding.found
-    );
+    let word = output::paint(word, paint, colour);
+    let mut lines = format!("{word}  {:<11} {}\n", finding.subject, finding.found);
     if let Some(cost) = &finding.cost {
-        println!("                  {cost}");
+        lines.push_str(&format!("                  {cost}\n"));
     }
     if let Some(remedy) = &finding.remedy {
-        println!(
-            "                  {} {remedy}",
-            output::paint("→", Colour::Dim, colour)
-        );
+        let arrow = output::paint("→", Colour::Dim, colour);
+        lines.push_str(&format!("                  {arrow} {remedy}\n"));
     }
+    lines
 }
 
 /// What to do when the kernel refuses io_uring.
