@@ -311,7 +311,7 @@ impl<E: Env> Shard<E> {
     }
 
     /// Writes everything queued, also what is queued meanwhile.
-    async fn flush(&self, slot: &Rc<Slot<E>>) {
+    async fn flush(self: &Rc<Self>, slot: &Rc<Slot<E>>) {
         loop {
             let queued = std::mem::take(&mut *slot.pending.borrow_mut());
             if queued.is_empty() {
@@ -347,7 +347,7 @@ impl<E: Env> Shard<E> {
     }
 
     async fn write(
-        &self,
+        self: &Rc<Self>,
         slot: &Rc<Slot<E>>,
         bytes: &[Bytes],
         facts: &[LoggedBatch],
@@ -372,13 +372,18 @@ impl<E: Env> Shard<E> {
     }
 
     /// Makes what has been rolled durable beside the requests, so that a recovery scans no further back.
-    fn sync_behind(&self, slot: &Rc<Slot<E>>) {
-        let slot = Rc::clone(slot);
+    fn sync_behind(self: &Rc<Self>, slot: &Rc<Slot<E>>) {
+        let (shard, slot) = (Rc::clone(self), Rc::clone(slot));
         self.net.spawn(TaskClass::Background, async move {
-            if let Err(error) = slot.log.sync().await {
-                tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "a sync failed: the log answers nothing more");
-                slot.state.borrow_mut().go_offline();
+            let Err(error) = slot.log.sync().await else {
+                return;
+            };
+            // Closed by a stop, which syncs by itself, or deleted: nothing has failed.
+            if matches!(error, StorageError::Closed { .. }) {
+                return;
             }
+            tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "a sync failed: the log answers nothing more");
+            shard.fail(&slot, Vec::new(), ErrorCode::KafkaStorageError);
         });
     }
 
