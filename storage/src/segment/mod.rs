@@ -9,20 +9,25 @@
 //! Places kept for later: the prepared tail belongs to [`Segment::append`], retention and compaction work on closed
 //! segments from outside.
 
+mod times;
+mod walk;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use bytes::Bytes;
-use pelton_model::batch::{BatchError, BatchHeader, HEADER_BYTES};
+use pelton_model::batch::BatchHeader;
 use pelton_model::{Offset, Timestamp};
 
-use crate::config::{HEADER_BLOCK_BYTES, NEXT_READS_MAX};
+use crate::config::NEXT_READS_MAX;
 use crate::disk::{Disk, DiskError, DiskFile, OpenMode};
-use crate::error::{Damage, StorageError};
+use crate::error::StorageError;
 use crate::index::{Index, OffsetEntry, TimeEntry};
 use crate::log::BatchFacts;
+
+pub(crate) use walk::Found;
 
 /// The largest size of a segment: index positions are i32.
 pub(crate) const SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
@@ -81,19 +86,6 @@ pub(crate) struct Segment<D: Disk> {
     synced: Cell<bool>,
     /// The batches at which recent reads stopped: where their readers go on. Empty for a segment nobody reads.
     next_reads: RefCell<VecDeque<Found>>,
-}
-
-/// A batch found in a segment.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
-    pub(crate) position: u64,
-    pub(crate) header: BatchHeader,
-}
-
-impl Found {
-    pub(crate) fn end(&self) -> u64 {
-        self.position + self.header.size_bytes() as u64
-    }
 }
 
 impl<D: Disk> Segment<D> {
@@ -355,217 +347,10 @@ impl<D: Disk> Segment<D> {
         Ok(())
     }
 
-    /// The header at `position`; `None` at the end of the segment.
-    pub(crate) async fn header_at(&self, position: u64) -> Result<Option<Found>, StorageError> {
-        self.walk(position).await?.next().await
-    }
-
-    /// Walks over the headers from `position`, which must be the begin of a batch.
-    pub(crate) async fn walk(&self, position: u64) -> Result<HeaderWalk<D::File>, StorageError> {
-        Ok(HeaderWalk {
-            file: self.file().await?,
-            path: file_path(&self.home.directory, self.base, FileKind::Log),
-            position,
-            end: self.size.get(),
-            block: Bytes::new(),
-            block_start: 0,
-        })
-    }
-
-    /// Walks from a batch at or before the one that contains `offset`, by the index; from 0 when that is no help.
-    pub(crate) async fn walk_before(
-        &self,
-        offset: Offset,
-    ) -> Result<HeaderWalk<D::File>, StorageError> {
-        self.load_indexes().await?;
-        let wanted = self.relative(offset).unwrap_or(u32::MAX);
-        let last = self.offsets.last().map_or(0, |last| last.relative_offset);
-        let guess = share(self.offsets.count(), u64::from(wanted), u64::from(last));
-        let holds = |e: &OffsetEntry| e.relative_offset <= wanted;
-        let entry = self.offsets.search(guess, holds).await?;
-        self.walk_checked(entry).await
-    }
-
-    /// Walks from a batch boundary at or before `limit`, by the index; from 0 when that is no help.
-    pub(crate) async fn walk_before_position(
-        &self,
-        limit: u64,
-    ) -> Result<HeaderWalk<D::File>, StorageError> {
-        self.load_indexes().await?;
-        let guess = share(self.offsets.count(), limit, self.size.get());
-        let holds = |e: &OffsetEntry| u64::from(e.position) <= limit;
-        let entry = self.offsets.search(guess, holds).await?;
-        self.walk_checked(entry).await
-    }
-
-    async fn walk_checked(
-        &self,
-        entry: Option<OffsetEntry>,
-    ) -> Result<HeaderWalk<D::File>, StorageError> {
-        let Some(entry) = entry else {
-            return self.walk(0).await;
-        };
-        let position = u64::from(entry.position);
-        let mut walk = self.walk(position).await?;
-        match walk.next().await {
-            Ok(Some(found)) if self.entry_leads_to(entry, &found.header) => {
-                walk.back_to(&found);
-                Ok(walk)
-            }
-            Ok(_) | Err(StorageError::Corrupt { .. }) => {
-                tracing::warn!(
-                    segment = %file_path(&self.home.directory, self.base, FileKind::Index).display(),
-                    position, "index entry leads to no batch; scanning instead"
-                );
-                self.walk(0).await
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The offset that the time index gives for `timestamp`: all records before its batch are older.
-    pub(crate) async fn offset_before_time(
-        &self,
-        timestamp: Timestamp,
-    ) -> Result<Offset, StorageError> {
-        self.load_indexes().await?;
-        let guess = self.times.count() / 2;
-        let entry = self
-            .times
-            .search(guess, |e| e.timestamp <= timestamp)
-            .await?;
-        let relative = entry.map_or(0, |entry| entry.relative_offset);
-        Ok(Offset(self.base.0.saturating_add(i64::from(relative))))
-    }
-
-    /// The largest timestamp; read from the time index of a closed segment, from the headers when that is empty.
-    pub(crate) async fn max_timestamp(&self) -> Result<Option<MaxTimestamp>, StorageError> {
-        if self.max_known.get() {
-            return Ok(self.max_timestamp.get());
-        }
-        self.times
-            .load(
-                &self.home.disk,
-                &file_path(&self.home.directory, self.base, FileKind::TimeIndex),
-            )
-            .await?;
-        let last = self.times.last();
-        self.times.release();
-        let max = match last {
-            Some(last) => Some(MaxTimestamp {
-                timestamp: last.timestamp,
-                offset: Offset(self.base.0.saturating_add(i64::from(last.relative_offset))),
-            }),
-            None => self.max_from(self.base).await?,
-        };
-        if !self.max_known.get() {
-            self.max_timestamp.set(max);
-            self.max_known.set(true);
-        }
-        Ok(max)
-    }
-
-    /// The largest timestamp of the batches that end at or after `start`, by their headers.
-    pub(crate) async fn max_from(
-        &self,
-        start: Offset,
-    ) -> Result<Option<MaxTimestamp>, StorageError> {
-        let mut walk = self.walk_before(start).await?;
-        let mut max: Option<MaxTimestamp> = None;
-        while let Some(found) = walk.next().await? {
-            let timestamp = found.header.max_timestamp;
-            let offset = found.header.last_offset();
-            let newer = max.is_none_or(|max| max.timestamp < timestamp);
-            if start <= offset && newer && timestamp.0 >= 0 {
-                max = Some(MaxTimestamp { timestamp, offset });
-            }
-        }
-        Ok(max)
-    }
-
-    /// Takes over what a scan of the tail found when the segment is opened for appending.
-    pub(crate) fn resume(&self, since_entry: u64, tail_max: Option<MaxTimestamp>) {
-        let indexed = self.times.last().map(|last| MaxTimestamp {
-            timestamp: last.timestamp,
-            offset: Offset(self.base.0.saturating_add(i64::from(last.relative_offset))),
-        });
-        let newest = match (indexed, tail_max) {
-            (Some(indexed), Some(tail)) if tail.timestamp > indexed.timestamp => Some(tail),
-            (Some(indexed), _) => Some(indexed),
-            (None, tail) => tail,
-        };
-        self.max_timestamp.set(newest);
-        self.max_known.set(true);
-        self.since_entry.set(since_entry);
-    }
-
     /// Where the last entry of the offset index leads to. Loaded indexes only.
     pub(crate) fn last_indexed_position(&self) -> u64 {
         self.offsets
             .last()
             .map_or(0, |last| u64::from(last.position))
-    }
-}
-
-/// The entry to look at first: entries lie about evenly over a segment.
-fn share(count: u64, part: u64, whole: u64) -> u64 {
-    let share = u128::from(count) * u128::from(part.min(whole)) / u128::from(whole.max(1));
-    u64::try_from(share).unwrap_or(count)
-}
-
-/// Walks over the batch headers of a segment, reading little blocks, never the records of large batches.
-#[derive(Debug)]
-pub(crate) struct HeaderWalk<F> {
-    file: Rc<F>,
-    path: PathBuf,
-    position: u64,
-    end: u64,
-    block: Bytes,
-    block_start: u64,
-}
-
-impl<F: DiskFile> HeaderWalk<F> {
-    /// Where the next batch begins.
-    pub(crate) fn position(&self) -> u64 {
-        self.position
-    }
-
-    /// Steps back to a batch just found, so that it is found again.
-    pub(crate) fn back_to(&mut self, found: &Found) {
-        self.position = found.position;
-    }
-
-    /// The next batch; `None` at the end of the segment.
-    ///
-    /// # Errors
-    /// `Corrupt` when there is no whole batch before the end; [`HeaderWalk::position`] then is the last good boundary.
-    pub(crate) async fn next(&mut self) -> Result<Option<Found>, StorageError> {
-        if self.position >= self.end {
-            return Ok(None);
-        }
-        let mut at =
-            usize::try_from(self.position.wrapping_sub(self.block_start)).unwrap_or(usize::MAX);
-        if at.saturating_add(HEADER_BYTES) > self.block.len() {
-            let left = usize::try_from(self.end - self.position).unwrap_or(usize::MAX);
-            let size = left.min(HEADER_BLOCK_BYTES);
-            self.block = self.file.read_at(self.position, size).await?;
-            self.block_start = self.position;
-            at = 0;
-        }
-        let corrupt = |damage| Err(StorageError::corrupt(&self.path, self.position, damage));
-        let header = match BatchHeader::parse(self.block.get(at..).unwrap_or_default()) {
-            Ok(header) => header,
-            Err(BatchError::Magic { magic: 0 | 1, .. }) => return corrupt(Damage::OldFormat),
-            Err(_) => return corrupt(Damage::Header),
-        };
-        let found = Found {
-            position: self.position,
-            header,
-        };
-        if found.end() > self.end || header.last_offset_delta < 0 || header.base_offset.0 < 0 {
-            return corrupt(Damage::Header);
-        }
-        self.position = found.end();
-        Ok(Some(found))
     }
 }
