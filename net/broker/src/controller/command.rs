@@ -1,0 +1,132 @@
+//! What a handler may ask of the controller, and how the machine decides it.
+
+use pelton_machine::controller::{
+    self, CreatableTopic, CreatePartitionsOptions, CreatePartitionsResult, CreateTopicResult,
+    CreateTopicsOptions, Decision, DeletableTopic, DeleteTopicResult, NewPartitions,
+    ProducerIdBlock, Refusal,
+};
+use pelton_model::record_type::metadata::MetadataRecord;
+use pelton_model::{ErrorCode, config};
+
+use super::Controller;
+use crate::env::Env;
+use crate::shard::Shard;
+
+/// A change of the metadata, as a handler wants it.
+#[derive(Debug)]
+pub enum Command {
+    /// CreateTopics.
+    CreateTopics {
+        /// What to create.
+        topics: Vec<CreatableTopic>,
+        /// Whether to check only.
+        validate_only: bool,
+    },
+    /// Topics that a client mentioned and that may be created for it.
+    AutoCreateTopics(Vec<String>),
+    /// DeleteTopics.
+    DeleteTopics(Vec<DeletableTopic>),
+    /// CreatePartitions.
+    CreatePartitions {
+        /// What to grow.
+        topics: Vec<NewPartitions>,
+        /// Whether to check only.
+        validate_only: bool,
+    },
+    /// A block of producer ids for one shard.
+    AllocateProducerIds,
+}
+
+/// The answer to a [`Command`].
+#[derive(Debug)]
+pub enum Answer {
+    /// To `CreateTopics` and `AutoCreateTopics`.
+    Created(Vec<CreateTopicResult>),
+    /// To `DeleteTopics`.
+    Deleted(Vec<DeleteTopicResult>),
+    /// To `CreatePartitions`.
+    Grown(Vec<CreatePartitionsResult>),
+    /// To `AllocateProducerIds`.
+    ProducerIds(Result<ProducerIdBlock, Refusal>),
+    /// The metadata log cannot be written, or the broker stops.
+    Unavailable(ErrorCode),
+}
+
+impl Answer {
+    /// The error code where this is no answer to what was asked.
+    pub(crate) fn error(&self) -> ErrorCode {
+        if let Self::Unavailable(error) = self {
+            *error
+        } else {
+            ErrorCode::UnknownServerError
+        }
+    }
+}
+
+impl<E: Env> Controller<E> {
+    pub(super) fn decide(
+        &self,
+        shard: &Shard<E>,
+        command: Command,
+    ) -> (Vec<MetadataRecord>, Answer) {
+        let image = self.image.borrow();
+        let mut draw_topic_id = || shard.draw_id();
+        let mut options = CreateTopicsOptions {
+            default_num_partitions: shard.config.num_partitions,
+            default_replication_factor: shard.config.default_replication_factor,
+            validate_config: &config::topic::validate,
+            validate_only: false,
+            draw_topic_id: &mut draw_topic_id,
+        };
+        match command {
+            Command::CreateTopics {
+                topics,
+                validate_only,
+            } => {
+                options.validate_only = validate_only;
+                split(
+                    controller::create_topics(&image, &topics, &mut options),
+                    Answer::Created,
+                )
+            }
+            Command::AutoCreateTopics(names) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                split(
+                    controller::auto_create_topics(&image, &names, &mut options),
+                    Answer::Created,
+                )
+            }
+            Command::DeleteTopics(topics) => {
+                let enabled = shard.config.delete_topic_enable;
+                split(
+                    controller::delete_topics(&image, &topics, enabled),
+                    Answer::Deleted,
+                )
+            }
+            Command::CreatePartitions {
+                topics,
+                validate_only,
+            } => {
+                let options = CreatePartitionsOptions { validate_only };
+                split(
+                    controller::create_partitions(&image, &topics, options),
+                    Answer::Grown,
+                )
+            }
+            Command::AllocateProducerIds => {
+                let node = shard.config.node_id;
+                match controller::allocate_producer_ids(&image, node, self.broker_epoch.get()) {
+                    Ok(decision) => split(decision, |block| Answer::ProducerIds(Ok(block))),
+                    Err(refusal) => (Vec::new(), Answer::ProducerIds(Err(refusal))),
+                }
+            }
+        }
+    }
+}
+
+fn split<R>(
+    decision: Decision<R>,
+    answer: impl FnOnce(R) -> Answer,
+) -> (Vec<MetadataRecord>, Answer) {
+    (decision.records, answer(decision.results))
+}

@@ -1,0 +1,175 @@
+//! The embedded controller's driver: decisions of the machine become records in `__cluster_metadata-0`, durable before they count.
+//!
+//! The life of a change: decide on the present image → append one batch to the metadata log → sync → replay into the image → publish to
+//! every shard → answer when all have applied it. One change at a time.
+//!
+//! Invariants:
+//! 1. The image changes by replaying records that are durable, and in no other way: a restart arrives at the same image.
+//! 2. A change is answered after every shard has applied it, so a created topic can be used at once through any connection.
+//! 3. After a failed append or sync nothing more is decided: KAFKA_STORAGE_ERROR until the process starts again.
+
+mod command;
+mod load;
+mod write;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+use pelton_machine::controller::{self, BrokerStart, QuorumStart};
+use pelton_machine::image::MetadataImage;
+use pelton_model::task::{Notify, OnceSender, oneshot};
+use pelton_model::{ErrorCode, LeaderEpoch, Offset};
+use pelton_storage::{Log, StorageError};
+
+pub use self::command::{Answer, Command};
+use self::load::Loaded;
+pub(crate) use self::load::load;
+use crate::boot::{BootError, Opening};
+use crate::env::Env;
+use crate::shard::Shard;
+use crate::shard::message::{ImageUpdate, Request, Response};
+
+/// The name of the metadata log's topic; its only partition is 0.
+pub(crate) const METADATA_TOPIC: &str = "__cluster_metadata";
+
+/// See the module.
+pub(crate) struct Controller<E: Env> {
+    shard: Weak<Shard<E>>,
+    log: Log<E::Disk>,
+    image: RefCell<MetadataImage>,
+    /// The leader epoch of this run in the metadata log.
+    epoch: LeaderEpoch,
+    broker_epoch: Cell<i64>,
+    has_failed: Cell<bool>,
+    queue: RefCell<VecDeque<(Command, OnceSender<Answer>)>>,
+    wanted: Notify,
+}
+
+impl<E: Env> Controller<E> {
+    /// Takes over the metadata log: registers this run of the node, makes it lead its partitions. The image is not published yet.
+    pub(crate) async fn start(
+        shard: &Rc<Shard<E>>,
+        loaded: Loaded<E::Disk>,
+        node: &BrokerStart,
+    ) -> Result<Rc<Self>, BootError> {
+        let controller = Rc::new(Self {
+            shard: Rc::downgrade(shard),
+            log: loaded.log,
+            epoch: loaded.epoch,
+            image: RefCell::new(loaded.image),
+            broker_epoch: Cell::new(-1),
+            has_failed: Cell::new(false),
+            queue: RefCell::default(),
+            wanted: Notify::default(),
+        });
+        let quorum = QuorumStart {
+            node_id: node.broker_id,
+            directory_id: node.log_dirs[0],
+            endpoints: Vec::new(),
+            first: controller.log.log_end() == Offset::ZERO,
+        };
+        controller
+            .open_epoch(shard, &quorum)
+            .await
+            .map_err(BootError::MetadataWrite)?;
+        let started = controller::start(&controller.image.borrow(), node)
+            .map_err(BootError::MetadataStart)?;
+        controller.broker_epoch.set(started.results.broker_epoch);
+        controller
+            .write(shard, &started.records)
+            .await
+            .map_err(BootError::MetadataWrite)?;
+        Ok(controller)
+    }
+
+    /// The epoch of this run's registration.
+    pub(crate) fn broker_epoch(&self) -> i64 {
+        self.broker_epoch.get()
+    }
+
+    /// Publishes the present image to every shard and waits until all have applied it.
+    pub(crate) async fn publish(&self, shard: &Rc<Shard<E>>, opening: Option<Arc<Opening>>) {
+        let (image, delta) = {
+            let mut image = self.image.borrow_mut();
+            let delta = image.take_delta();
+            (image.stable().clone(), delta)
+        };
+        let update = ImageUpdate {
+            image: Arc::new(image),
+            delta: Arc::new(delta),
+            opening,
+        };
+        let mut answers = Vec::new();
+        for peer in shard.shards().filter(|peer| *peer != shard.id) {
+            answers.push(
+                shard
+                    .calls
+                    .start(peer, Request::Publish(update.clone()))
+                    .await,
+            );
+        }
+        shard.apply_image(update).await;
+        for answer in answers {
+            let _: Option<Response> = answer.await;
+        }
+    }
+
+    /// Asks for a change and waits until it is in force everywhere.
+    pub(crate) async fn submit(&self, command: Command) -> Response {
+        let (sender, receiver) = oneshot();
+        self.queue.borrow_mut().push_back((command, sender));
+        self.wanted.notify();
+        match receiver.await {
+            Some(answer) => Response::Control(answer),
+            None => Response::Stopping,
+        }
+    }
+
+    /// Carries out what is asked, one change after the other.
+    pub(crate) async fn run(self: Rc<Self>) {
+        loop {
+            self.wanted.notified().await;
+            loop {
+                let next = self.queue.borrow_mut().pop_front();
+                let Some((command, reply)) = next else {
+                    break;
+                };
+                let Some(shard) = self.shard.upgrade() else {
+                    return;
+                };
+                let answer = self.execute(&shard, command).await;
+                reply.send(answer);
+            }
+        }
+    }
+
+    async fn execute(&self, shard: &Rc<Shard<E>>, command: Command) -> Answer {
+        if self.has_failed.get() {
+            return Answer::Unavailable(ErrorCode::KafkaStorageError);
+        }
+        let (records, answer) = self.decide(shard, command);
+        if records.is_empty() {
+            return answer;
+        }
+        if let Err(error) = self.write(shard, &records).await {
+            tracing::error!(%error, "the metadata log failed");
+            self.has_failed.set(true);
+            return Answer::Unavailable(ErrorCode::KafkaStorageError);
+        }
+        self.publish(shard, None).await;
+        answer
+    }
+
+    /// Closes the metadata log; what it contributes to the checkpoints.
+    pub(crate) async fn close(&self) -> Result<pelton_storage::ClosedLog, StorageError> {
+        self.has_failed.set(true);
+        self.log.close(None).await
+    }
+
+    /// What everything below is durable in the metadata log.
+    pub(crate) fn recovery_point(&self) -> Offset {
+        self.log.recovery_point()
+    }
+}
