@@ -12,4 +12,5 @@ pub mod fuzz;
 pub mod header;
 pub mod message;
 pub mod metadata_record;
+pub mod metadata_snapshot;
 pub mod quorum_state;

@@ -132,6 +132,7 @@ pub struct Reader<'a> {
     rest: &'a [u8],
     shared: Option<&'a Bytes>,
     array_bytes_left: usize,
+    unknown_tag: Option<u32>,
 }
 
 impl<'a> Reader<'a> {
@@ -144,6 +145,7 @@ impl<'a> Reader<'a> {
             rest: bytes,
             shared: None,
             array_bytes_left: allowance.saturating_add(ARRAY_BYTES_FREE),
+            unknown_tag: None,
         }
     }
 
@@ -449,8 +451,17 @@ impl<'a> Reader<'a> {
                 tag,
             });
         }
+        if self.position() < end {
+            self.unknown_tag = Some(tag);
+        }
         self.rest = &self.bytes[end..];
         Ok(())
+    }
+
+    /// A tagged field of which bytes were passed over. Whoever must keep everything refuses what bears one.
+    #[must_use]
+    pub fn unknown_tag(&self) -> Option<u32> {
+        self.unknown_tag
     }
 
     /// Skips all tagged fields, for a struct that knows none.

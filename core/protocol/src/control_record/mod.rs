@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Invariants:
-//! 1. An unknown type or version is an error that names it.
+//! 1. An unknown type, version or tagged field is an error that names it.
 //! 2. The version inside a message is the one in which it is written.
 //!
 //! Source: KIP-98 (control batches), KIP-595, KIP-630, KIP-853.
@@ -88,6 +88,13 @@ pub enum ControlError {
         /// What is wrong.
         cause: DecodeError,
     },
+    /// The message has a tagged field that we do not know.
+    UnknownTag {
+        /// The type.
+        key_type: i16,
+        /// The tag.
+        tag: u32,
+    },
     /// Bytes follow the message.
     Trailing(i16),
 }
@@ -106,6 +113,12 @@ impl fmt::Display for ControlError {
             Self::Body { key_type, cause } => {
                 write!(f, "malformed control record of type {key_type}: {cause}")
             }
+            Self::UnknownTag { key_type, tag } => {
+                write!(
+                    f,
+                    "unknown tagged field {tag} of control record type {key_type}"
+                )
+            }
             Self::Trailing(key_type) => {
                 write!(f, "bytes follow the control record of type {key_type}")
             }
@@ -117,9 +130,11 @@ impl std::error::Error for ControlError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Body { cause, .. } => Some(cause),
-            Self::Key | Self::UnknownType(_) | Self::UnknownVersion { .. } | Self::Trailing(_) => {
-                None
-            }
+            Self::Key
+            | Self::UnknownType(_)
+            | Self::UnknownVersion { .. }
+            | Self::UnknownTag { .. }
+            | Self::Trailing(_) => None,
         }
     }
 }
@@ -186,6 +201,9 @@ fn body<M: Message>(value: &[u8]) -> Result<M, ControlError> {
     }
     let mut reader = Reader::new(value);
     let body = M::decode(&mut reader, version).map_err(malformed)?;
+    if let Some(tag) = reader.unknown_tag() {
+        return Err(ControlError::UnknownTag { key_type, tag });
+    }
     if reader.remaining() > 0 {
         return Err(ControlError::Trailing(key_type));
     }

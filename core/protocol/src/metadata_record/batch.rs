@@ -63,7 +63,7 @@ pub enum LogErrorCause {
 
 impl fmt::Display for LogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "metadata log at offset {}: ", self.offset)?;
+        write!(f, "at offset {}: ", self.offset)?;
         match &self.cause {
             LogErrorCause::Crc => f.write_str("the batch's CRC does not match"),
             LogErrorCause::Batch(cause) => cause.fmt(f),
@@ -97,7 +97,7 @@ pub fn batch_of(
     timestamp: Timestamp,
 ) -> Bytes {
     assert!(!records.is_empty());
-    let mut builder = builder(base_offset, epoch, false);
+    let mut builder = BatchBuilder::new(batch_options(base_offset, epoch));
     for record in records {
         builder.append(timestamp, None, Some(&encode(record)), &[]);
     }
@@ -116,7 +116,10 @@ pub fn control_batch_of(
     timestamp: Timestamp,
 ) -> Bytes {
     assert!(!records.is_empty());
-    let mut builder = builder(base_offset, epoch, true);
+    let mut builder = BatchBuilder::new(BuilderOptions {
+        control: true,
+        ..batch_options(base_offset, epoch)
+    });
     for record in records {
         let (key, value) = control_record::encode(record);
         builder.append(timestamp, Some(&key), Some(&value), &[]);
@@ -124,13 +127,13 @@ pub fn control_batch_of(
     builder.build()
 }
 
-fn builder(base_offset: Offset, leader_epoch: LeaderEpoch, control: bool) -> BatchBuilder {
-    BatchBuilder::new(BuilderOptions {
+/// How a batch of metadata records begins.
+pub(crate) fn batch_options(base_offset: Offset, leader_epoch: LeaderEpoch) -> BuilderOptions {
+    BuilderOptions {
         base_offset,
         leader_epoch,
-        control,
         ..BuilderOptions::default()
-    })
+    }
 }
 
 /// Decodes the records of one whole batch of the metadata log or of a snapshot.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A record type or version that we do not know is an error that names it: nothing is skipped.
+//! 1. A record type, version or tagged field that we do not know is an error that names it: nothing is skipped.
 //! 2. Encoding uses the highest version of Kafka 4.3, which its brokers write at metadata version 30.
 //!
 //! The record's key is null. Source: KIP-631, logs written by Apache Kafka 4.3.1.
@@ -27,6 +27,7 @@ use pelton_model::record_type::metadata::MetadataRecord;
 use crate::codec::{DecodeError, Message, Reader, Writer};
 use crate::fuzz::Target;
 
+pub(crate) use batch::batch_options;
 pub use batch::{
     LogEntry, LogError, LogErrorCause, LogRecord, batch_of, control_batch_of, records_of,
 };
@@ -60,6 +61,13 @@ pub enum RecordError {
         /// What is wrong.
         cause: DecodeError,
     },
+    /// The record has a tagged field that we do not know: keeping the record would drop it.
+    UnknownTag {
+        /// The record type, as Kafka spells it.
+        record: &'static str,
+        /// The tag.
+        tag: u32,
+    },
     /// Bytes follow the body.
     Trailing {
         /// The record type, as Kafka spells it.
@@ -85,6 +93,9 @@ impl fmt::Display for RecordError {
             Self::Body { record, cause } => {
                 write!(f, "malformed metadata record {record}: {cause}")
             }
+            Self::UnknownTag { record, tag } => {
+                write!(f, "unknown tagged field {tag} of metadata record {record}")
+            }
             Self::Trailing { record, size_bytes } => {
                 write!(f, "{size_bytes} bytes follow metadata record {record}")
             }
@@ -99,6 +110,7 @@ impl std::error::Error for RecordError {
             Self::FrameVersion(_)
             | Self::UnknownType { .. }
             | Self::UnknownVersion { .. }
+            | Self::UnknownTag { .. }
             | Self::Trailing { .. } => None,
         }
     }
@@ -146,6 +158,10 @@ pub fn decode_with_version(value: &[u8]) -> Result<(MetadataRecord, i16), Record
     let api_key = reader.unsigned_varint().map_err(header)?;
     let version = reader.unsigned_varint().map_err(header)?;
     let (record, version) = codec::read(&mut reader, api_key, version)?;
+    if let Some(tag) = reader.unknown_tag() {
+        let record = record.name();
+        return Err(RecordError::UnknownTag { record, tag });
+    }
     if reader.remaining() > 0 {
         return Err(RecordError::Trailing {
             record: record.name(),

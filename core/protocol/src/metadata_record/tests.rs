@@ -196,6 +196,17 @@ fn refusals() {
             size_bytes: 1,
         },
     );
+    // Tag 3 of two bytes: in the record itself, and in a part of it (the first entity of a quota).
+    check(
+        &[1, 20, 0, 1, 3, 2, 7, 7],
+        RecordError::UnknownTag { record, tag: 3 },
+    );
+    let record = "ClientQuotaRecord";
+    let quota = [
+        &[1, 14, 0, 2, 2, b'u', 0, 1, 3, 2, 7, 7, 2, b'k'][..],
+        &[0; 10],
+    ];
+    check(&quota.concat(), RecordError::UnknownTag { record, tag: 3 });
     let text = decode(&[1, 29, 0, 0]).unwrap_err().to_string();
     assert_eq!(text, "unknown metadata record type 29 (version 0)");
     assert!(matches!(decode(&[]), Err(RecordError::Body { .. })));
