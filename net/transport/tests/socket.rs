@@ -359,6 +359,32 @@ mod tests {
         assert_eq!(receiver.try_recv(), Ok("done"));
     }
 
+    // Goal: syncs run beside each other and beside slow work. Method: each waits until the others have begun, while other
+    // work is held up until all are done.
+    #[test]
+    fn syncs_overlap() {
+        run(|net| async move {
+            let (release, held) = mpsc::channel::<()>();
+            let task_net = net.clone();
+            net.spawn(TaskClass::Background, async move {
+                task_net.run_blocking(move || held.recv()).await.unwrap();
+            });
+            let barrier = Arc::new(std::sync::Barrier::new(8));
+            let met = Rc::new(Cell::new(0));
+            for _ in 0..8 {
+                let (task_net, met, barrier) = (net.clone(), Rc::clone(&met), Arc::clone(&barrier));
+                net.spawn(TaskClass::Request, async move {
+                    task_net.run_sync(move || barrier.wait()).await;
+                    met.set(met.get() + 1);
+                });
+            }
+            while met.get() < 8 {
+                net.sleep_until(net.now().plus_ms(1)).await;
+            }
+            release.send(()).unwrap();
+        });
+    }
+
     // Goal: entropy fills the whole slice. Method: two long draws differ, none ends in zeros.
     #[test]
     fn random_fills_all() {

@@ -30,6 +30,12 @@ use super::{DirEntry, Disk, DiskError, DiskFile, OpenMode};
 pub trait Helper: Clone + std::fmt::Debug + 'static {
     /// Runs `job` and gives its result. A job that was begun is finished, also when the future is dropped.
     async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T;
+
+    /// As [`Helper::run`], for a job that waits for the device: many may be under way at once, in no order, and none
+    /// waits for other jobs.
+    async fn run_sync<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        self.run(job).await
+    }
 }
 
 /// Runs jobs on the caller's thread: for tools and tests that have no shard to keep free.
@@ -153,7 +159,10 @@ impl<H: Helper> Disk for KernelDisk<H> {
         let sync = move || -> Result<(), Errno> {
             fs::fsync(open_file(&target, OFlags::RDONLY | OFlags::DIRECTORY)?)
         };
-        self.helper.run(sync).await.map_err(failed("sync", path))
+        self.helper
+            .run_sync(sync)
+            .await
+            .map_err(failed("sync", path))
     }
 
     async fn lock(&self, path: &Path) -> Result<KernelLock, DiskError> {
@@ -262,7 +271,7 @@ impl<H: Helper> DiskFile for KernelFile<H> {
     async fn sync_data(&self) -> Result<(), DiskError> {
         let descriptor = Arc::clone(&self.descriptor);
         self.helper
-            .run(move || fs::fdatasync(&*descriptor))
+            .run_sync(move || fs::fdatasync(&*descriptor))
             .await
             .map_err(failed("sync", &self.path))
     }

@@ -50,6 +50,28 @@ pub struct CleanupPolicy {
     pub compact: bool,
 }
 
+/// When a topic's records are synced beyond what `flush.messages` and `flush.ms` ask for; an extension of Pelton.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// At no other time.
+    None,
+    /// Every `sync.interval.ms` while there are unsynced records.
+    Interval,
+    /// Before a record is acknowledged or seen by a consumer.
+    Group,
+}
+
+impl SyncPolicy {
+    fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "none" => Some(Self::None),
+            "interval" => Some(Self::Interval),
+            "group" => Some(Self::Group),
+            _ => None,
+        }
+    }
+}
+
 /// A topic's effective configuration. Times are milliseconds; the largest number stands for "never".
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopicConfig {
@@ -103,6 +125,10 @@ pub struct TopicConfig {
     pub segment_jitter_ms: i64,
     /// `segment.ms`.
     pub segment_ms: i64,
+    /// `sync.interval.ms`, an extension.
+    pub sync_interval_ms: i64,
+    /// `sync.policy`, an extension.
+    pub sync_policy: SyncPolicy,
     /// `unclean.leader.election.enable`.
     pub unclean_leader_election_enable: bool,
 }
@@ -154,6 +180,8 @@ impl TopicConfig {
             segment_index_bytes: read.u32("segment.index.bytes")?,
             segment_jitter_ms: read.i64("segment.jitter.ms")?,
             segment_ms: read.i64("segment.ms")?,
+            sync_interval_ms: read.i64("sync.interval.ms")?,
+            sync_policy: read.parsed("sync.policy", SyncPolicy::from_name)?,
             unclean_leader_election_enable: read
                 .parsed("unclean.leader.election.enable", parse_bool)?,
         };

@@ -5,10 +5,11 @@
 use std::rc::Rc;
 
 use pelton_model::{Monotonic, TopicId};
-use pelton_transport::net::{Connection as _, Net};
+use pelton_transport::net::{Connection as _, Net, TaskClass};
 
 use super::Shard;
 use super::message::PartitionCheckpoint;
+use super::sync::for_each;
 use crate::env::Env;
 
 /// How often deadlines are looked at.
@@ -92,13 +93,14 @@ impl<E: Env> Shard<E> {
 
     /// Syncs and closes every log (at a stop).
     pub(crate) async fn close_logs(&self) -> Vec<PartitionCheckpoint> {
-        for slot in self.all_slots() {
+        let close = |slot: Rc<super::slot::Slot<E>>| async move {
             let snapshot = slot.producer_snapshot();
             if let Err(error) = slot.log.close(snapshot).await {
                 tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot close the log");
                 slot.state.borrow_mut().go_offline();
             }
-        }
+        };
+        for_each(&self.net, TaskClass::Request, self.all_slots(), close).await;
         self.checkpoints()
     }
 

@@ -19,6 +19,7 @@ pub mod message;
 pub(crate) mod read;
 pub(crate) mod rest;
 pub(crate) mod slot;
+pub(crate) mod sync;
 pub(crate) mod topics;
 pub(crate) mod watch;
 

@@ -49,6 +49,10 @@ impl Helper for ShardHelper {
     async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         self.0.run_blocking(job).await
     }
+
+    async fn run_sync<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        self.0.run_sync(job).await
+    }
 }
 
 /// Why the broker ended.

@@ -73,7 +73,7 @@ impl Executor {
             let runtime = Rc::clone(net.runtime());
             let output = main(net).await;
             settle_helpers().await;
-            runtime.helper().join();
+            runtime.join_helpers();
             Ok(output)
         })
     }

@@ -1,17 +1,19 @@
-//! The helper thread of a shard, for work that would block or hog it. Started with the first work.
+//! The helper threads of a shard, for work that would block or hog it. Each is started when work finds no idle one.
 //!
 //! Not the runtime's pool: its completions wake a shard in the way that `bell.rs` avoids.
 //!
 //! 1. Work once begun runs to its end, whether or not anyone waits for it.
-//! 2. A shard ends only after its helper has.
+//! 2. A shard ends only after its helpers have.
+//! 3. Work is begun in the order in which it was given; with one thread it also ends in that order.
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::thread::{self, JoinHandle};
 
@@ -19,14 +21,28 @@ use super::bell::{Bell, BellWaker};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-struct Running {
-    jobs: mpsc::Sender<Job>,
-    thread: JoinHandle<()>,
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Threads that wait for a job.
+    idle: usize,
+    is_closed: bool,
 }
 
-/// One shard's helper.
 #[derive(Default)]
-pub(crate) struct Helper(RefCell<Option<Running>>);
+struct Shared {
+    queue: Mutex<Queue>,
+    wanted: Condvar,
+}
+
+/// Some helper threads of one shard.
+pub(crate) struct Helper {
+    /// Ends the threads' names.
+    name: &'static str,
+    threads_max: usize,
+    shared: Arc<Shared>,
+    threads: RefCell<Vec<JoinHandle<()>>>,
+}
 
 struct Slot<T> {
     result: Option<Result<T, Box<dyn Any + Send>>>,
@@ -34,7 +50,17 @@ struct Slot<T> {
 }
 
 impl Helper {
-    /// Runs `work` on the helper's thread; requests run in order. Works here when no thread can be had.
+    /// At most `threads_max` threads, named after the shard's and `name`. None is started yet.
+    pub(crate) fn new(name: &'static str, threads_max: usize) -> Self {
+        Self {
+            name,
+            threads_max,
+            shared: Arc::default(),
+            threads: RefCell::default(),
+        }
+    }
+
+    /// Runs `work` on a helper's thread. Works here when no thread can be had.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         bell: &Arc<Bell>,
@@ -69,48 +95,76 @@ impl Helper {
     }
 
     fn submit(&self, job: Job) {
-        let mut running = self.0.borrow_mut();
-        if running.is_none() {
-            match start() {
-                Ok(started) => *running = Some(started),
-                Err(error) => {
+        let mut queue = self.shared.lock();
+        let mut threads = self.threads.borrow_mut();
+        if queue.idle <= queue.jobs.len() && threads.len() < self.threads_max {
+            match self.start() {
+                Ok(started) => threads.push(started),
+                Err(error) if threads.is_empty() => {
                     tracing::warn!(%error, "no helper thread: working on the shard");
-                    drop(running);
+                    drop(queue);
+                    drop(threads);
                     return job();
                 }
+                // Those that run will come to it.
+                Err(_) => {}
             }
         }
-        let jobs = &running.as_ref().expect("started above").jobs;
-        jobs.send(job).expect("the helper ends after its sender");
+        queue.jobs.push_back(job);
+        drop(queue);
+        self.shared.wanted.notify_one();
     }
 
-    /// Waits until all work is done and the thread has ended.
+    /// Waits until all work is done and the threads have ended.
     pub(crate) fn join(&self) {
-        let running = self.0.borrow_mut().take();
-        if let Some(Running { jobs, thread }) = running {
-            drop(jobs);
+        self.shared.lock().is_closed = true;
+        self.shared.wanted.notify_all();
+        for thread in self.threads.take() {
             thread.join().expect("work is run under catch_unwind");
+        }
+    }
+
+    fn start(&self) -> io::Result<JoinHandle<()>> {
+        let name = thread::current().name().unwrap_or("shard").to_owned();
+        let shared = Arc::clone(&self.shared);
+        thread::Builder::new()
+            .name(format!("{name}-{}", self.name))
+            .spawn(move || {
+                while let Some(job) = shared.next() {
+                    job();
+                }
+            })
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the next job; `None` when there will be none.
+    fn next(&self) -> Option<Job> {
+        let mut queue = self.lock();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                return Some(job);
+            }
+            if queue.is_closed {
+                return None;
+            }
+            queue.idle += 1;
+            let woken = self.wanted.wait(queue);
+            queue = woken.unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
         }
     }
 }
 
 impl fmt::Debug for Helper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Helper")
-            .field(&self.0.borrow().is_some())
-            .finish()
+        f.debug_struct("Helper")
+            .field("name", &self.name)
+            .field("threads", &self.threads.borrow().len())
+            .finish_non_exhaustive()
     }
-}
-
-fn start() -> io::Result<Running> {
-    let (jobs, queue) = mpsc::channel::<Job>();
-    let name = thread::current().name().unwrap_or("shard").to_owned();
-    let thread = thread::Builder::new()
-        .name(format!("{name}-helper"))
-        .spawn(move || {
-            while let Ok(job) = queue.recv() {
-                job();
-            }
-        })?;
-    Ok(Running { jobs, thread })
 }

@@ -60,13 +60,13 @@ broker_keys! {
         "How long a broker may fail to report a lost log directory before it stops.";
     "log.dirs" List null any High ReadOnly Served
         "The data directories.";
-    "log.flush.interval.messages" Long "9223372036854775807" (min 1) High ClusterWide Planned
+    "log.flush.interval.messages" Long "9223372036854775807" (min 1) High ClusterWide Served
         "Records after which a log is synced.";
-    "log.flush.interval.ms" Long null any High ClusterWide Planned
+    "log.flush.interval.ms" Long null any High ClusterWide Served
         "How long a record may stay unsynced; the scheduler's interval when unset.";
     "log.flush.offset.checkpoint.interval.ms" Int "60000" (min 0) High ReadOnly Planned
         "How often recovery points are written down.";
-    "log.flush.scheduler.interval.ms" Long "9223372036854775807" any High ReadOnly Planned
+    "log.flush.scheduler.interval.ms" Long "9223372036854775807" any High ReadOnly Served
         "How often it is checked whether a log must be synced.";
     "log.flush.start.offset.checkpoint.interval.ms" Int "60000" (min 0) High ReadOnly Planned
         "How often log start offsets are written down.";
@@ -112,6 +112,10 @@ broker_keys! {
         "The size at which a segment rolls.";
     "log.segment.delete.delay.ms" Long "60000" (min 0) High ClusterWide Planned
         "How long a deleted file stays on disk under another name.";
+    "log.sync.interval.ms" Long "1000" (min 1) Medium ClusterWide Served
+        "Extension of Pelton: with `sync.policy` `interval`, how long a record may stay unsynced.";
+    "log.sync.policy" String "none" (one_of "none" "interval" "group") High ClusterWide Served
+        "Extension of Pelton: `none` leaves syncing to the flush settings, `interval` also syncs every `sync.interval.ms`, `group` syncs before a record is acknowledged or seen.";
     "message.max.bytes" Int "1048588" (min 0) High ClusterWide Served
         "The largest record batch a partition takes.";
     "min.insync.replicas" Int "1" (min 1) High ClusterWide Served

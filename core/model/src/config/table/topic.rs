@@ -26,10 +26,10 @@ topic_keys! {
     "file.delete.delay.ms" Long "60000" (min 0) Medium ["log.segment.delete.delay.ms" same] Planned
         "How long a deleted file stays on disk under another name.";
     "flush.messages" Long "9223372036854775807" (min 1) Medium
-        ["log.flush.interval.messages" same] Planned
+        ["log.flush.interval.messages" same] Served
         "Records after which the log is synced.";
     "flush.ms" Long "9223372036854775807" (min 0) Medium
-        ["log.flush.interval.ms" same "log.flush.scheduler.interval.ms" same] Planned
+        ["log.flush.interval.ms" same "log.flush.scheduler.interval.ms" same] Served
         "How long a record may stay unsynced.";
     "follower.replication.throttled.replicas" List "" throttled Medium [] Ignored
         "Following replicas whose replication is throttled, as partition:broker, or `*`.";
@@ -87,6 +87,11 @@ topic_keys! {
         "Up to how much earlier a segment may roll, at random.";
     "segment.ms" Long "604800000" (min 1) Medium ["log.roll.ms" same "log.roll.hours" hours] Planned
         "The age at which a segment rolls.";
+    "sync.interval.ms" Long "1000" (min 1) Medium ["log.sync.interval.ms" same] Served
+        "Extension of Pelton: with `sync.policy` `interval`, how long a record may stay unsynced.";
+    "sync.policy" String "none" (one_of "none" "interval" "group") Medium
+        ["log.sync.policy" same] Served
+        "Extension of Pelton: `none` leaves syncing to the flush settings, `interval` also syncs every `sync.interval.ms`, `group` syncs before a record is acknowledged or seen.";
     "unclean.leader.election.enable" Boolean "false" any Medium
         ["unclean.leader.election.enable" same] Planned
         "Whether a replica that is not in sync may lead when no other can.";

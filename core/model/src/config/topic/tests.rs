@@ -67,6 +67,10 @@ fn values_as_kafka_judges_them() {
     check("message.timestamp.difference.max.ms", "3", false);
     check("unclean.leader.election.enable", "t", false);
     check("flush.ms", "-1", false);
+    check("sync.policy", "group", true);
+    check("sync.policy", "Group", false);
+    check("sync.policy", "", false);
+    check("sync.interval.ms", "0", false);
     check("local.retention.bytes", "-1", true);
     check("local.retention.bytes", "-3", false);
 }
@@ -92,7 +96,7 @@ fn messages() {
     );
 }
 
-// Goal: without any setting a topic is Kafka's. Method: the values a 4.3.1 describes for a new topic.
+// Goal: without any setting a topic is Kafka's. Method: the values a 4.3.1 describes for a new topic, and our extensions.
 #[test]
 fn defaults_are_kafkas() {
     let expected = [
@@ -128,6 +132,8 @@ fn defaults_are_kafkas() {
         ("segment.index.bytes", "10485760"),
         ("segment.jitter.ms", "0"),
         ("segment.ms", "604800000"),
+        ("sync.interval.ms", "1000"),
+        ("sync.policy", "none"),
         ("unclean.leader.election.enable", "false"),
     ];
     let described = describe(&broker(&[]), []);
