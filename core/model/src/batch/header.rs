@@ -105,6 +105,12 @@ impl Attributes {
     pub fn has_delete_horizon(self) -> bool {
         self.0 & Self::DELETE_HORIZON != 0
     }
+
+    /// The same bits, with the base timestamp declared a delete horizon.
+    #[must_use]
+    pub fn with_delete_horizon(self) -> Self {
+        Self(self.0 | Self::DELETE_HORIZON)
+    }
 }
 
 /// The header of a batch.

@@ -25,7 +25,7 @@
 //! 2. A batch is stored as its producer sent it; only [`patch`] changes bytes, and only in the header.
 //! 3. A CRC is checked before anything that it covers is believed, save by [`BatchHeader::parse`], which says so.
 //!
-//! What it does not do: read formats v0 and v1 (no Kafka 4 broker or client writes them); recompress batches.
+//! What it does not do: read formats v0 and v1 (no Kafka 4 broker or client writes them).
 //! Source: KIP-98 and the public message format documentation of Apache Kafka.
 
 mod builder;
@@ -34,6 +34,7 @@ mod header;
 pub mod lookup;
 pub mod patch;
 mod record;
+pub mod retain;
 mod scan;
 mod stream;
 #[cfg(test)]

@@ -222,7 +222,7 @@ fn skip_headers(body: &mut Cursor<'_>, count: u32) -> Result<(), RecordError> {
 
 /// Takes a record's length and the body it delimits.
 #[inline]
-fn body<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], RecordError> {
+pub(super) fn body<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], RecordError> {
     let size = usize::try_from(cursor.varint()?).map_err(|_| RecordError::Length)?;
     cursor.bytes(size)
 }

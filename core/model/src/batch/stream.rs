@@ -21,6 +21,26 @@ pub struct Scratch {
     chunk: Vec<u8>,
 }
 
+impl Scratch {
+    /// Appends the whole stream `input` to `out`.
+    pub(super) fn decompress(
+        &mut self,
+        codec: Compression,
+        input: &[u8],
+        bytes_max: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), StreamError> {
+        let mut decoder = Decoder::new(codec, bytes_max);
+        loop {
+            let count = decoder.next_chunk(input, &mut self.engines, &mut self.chunk)?;
+            if count == 0 {
+                return Ok(());
+            }
+            out.extend_from_slice(&self.chunk[..count]);
+        }
+    }
+}
+
 /// What the chunk buffer may hold on to between batches: raw snappy and large lz4 blocks take more.
 const CHUNK_BYTES_KEPT: usize = 256 * 1024;
 
