@@ -36,6 +36,8 @@ struct State<F, E> {
     pending: Vec<E>,
     last: Option<E>,
     loaded: bool,
+    /// Whether the file may hold something that was not synced.
+    unsynced: bool,
 }
 
 /// One index file.
@@ -54,6 +56,7 @@ impl<F: DiskFile, E: IndexEntry> Index<F, E> {
                 pending: Vec::new(),
                 last: None,
                 loaded: false,
+                unsynced: true,
             }),
         }
     }
@@ -109,6 +112,7 @@ impl<F: DiskFile, E: IndexEntry> Index<F, E> {
         state.pending.clear();
         state.last = None;
         state.loaded = true;
+        state.unsynced = true;
         Ok(())
     }
 
@@ -185,6 +189,7 @@ impl<F: DiskFile, E: IndexEntry> Index<F, E> {
         file.write_all_at(&[bytes], position).await?;
         // Another task may have written the same entries meanwhile: the same bytes at the same place.
         let mut state = self.state.borrow_mut();
+        state.unsynced = true;
         let count = usize::try_from(written_to.saturating_sub(state.on_file))
             .expect("at most the pending entries");
         let count = count.min(state.pending.len());
@@ -193,10 +198,19 @@ impl<F: DiskFile, E: IndexEntry> Index<F, E> {
         Ok(())
     }
 
-    /// Writes what is gathered, cuts unused space, makes the file durable.
+    /// Writes what is gathered and makes the file durable, unless it is.
     pub(crate) async fn sync(&self) -> Result<(), DiskError> {
         self.write_out().await?;
-        let file = self.state.borrow().file.clone();
+        let file = {
+            let mut state = self.state.borrow_mut();
+            if !state.unsynced {
+                return Ok(());
+            }
+            let file = state.file.clone();
+            // What is written from here on is for the next sync. A failed one is never followed by another.
+            state.unsynced = file.is_none();
+            file
+        };
         match file {
             Some(file) => file.sync_data().await,
             None => Ok(()),
@@ -210,7 +224,10 @@ impl<F: DiskFile, E: IndexEntry> Index<F, E> {
             (state.file.clone(), state.on_file * E::BYTES as u64)
         };
         match file {
-            Some(file) if file.size_bytes().await? != size => file.set_size(size).await,
+            Some(file) if file.size_bytes().await? != size => {
+                self.state.borrow_mut().unsynced = true;
+                file.set_size(size).await
+            }
             Some(_) | None => Ok(()),
         }
     }

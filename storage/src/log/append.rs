@@ -17,7 +17,7 @@ use crate::config::LogConfig;
 use crate::disk::{Disk, DiskError};
 use crate::error::StorageError;
 use crate::format;
-use crate::segment::{FileKind, SEGMENT_BYTES_MAX, Segment, file_path};
+use crate::segment::{SEGMENT_BYTES_MAX, Segment};
 
 /// Fails the log unless disarmed.
 struct Armed<'a, D: Disk>(Option<&'a Log<D>>);
@@ -195,7 +195,8 @@ impl<D: Disk> Log<D> {
         assert!(old.base < base);
         old.finish().await?;
         if base <= self.recovery_point.get() && !old.is_synced() {
-            // Recovery will not look before `base` again: what it cut or rebuilt there must be durable first.
+            // Recovery will not look before `base` again: what was written there must be durable first.
+            let _turn = self.sync_gate.enter().await;
             old.sync().await?;
         }
         if let Some(snapshot) = snapshot {
@@ -205,18 +206,6 @@ impl<D: Disk> Log<D> {
         self.tail.borrow_mut().clear();
         self.segments.borrow_mut().push(new);
         tracing::debug!(log = %self.home.directory.display(), base = base.0, "rolled");
-        Ok(())
-    }
-
-    /// Writes the producer snapshot of the log up to `end`.
-    pub(super) async fn write_snapshot(
-        &self,
-        end: Offset,
-        contents: &[u8],
-    ) -> Result<(), DiskError> {
-        let path = file_path(&self.home.directory, end, FileKind::Snapshot);
-        self.home.disk.replace_file(&path, contents).await?;
-        self.snapshot_at.set(Some(end));
         Ok(())
     }
 }

@@ -1,9 +1,8 @@
-//! Creation, sync, close and deletion of a log.
+//! Creation, close and deletion of a log.
 //!
 //! Invariants:
 //! 1. `partition.metadata` is durable before the first batch can be.
-//! 2. The recovery point moves to an offset only after everything below it was synced: log, indexes, directory.
-//! 3. A closed log is whole on disk: indexes complete, producer snapshot at its end.
+//! 2. A closed log is whole on disk: indexes complete, producer snapshot at its end.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -48,11 +47,14 @@ impl<D: Disk> Log<D> {
             config: Cell::new(parts.config),
             status: Cell::new(Status::Open),
             gate: Gate::default(),
+            sync_gate: Gate::default(),
             segments: RefCell::new(parts.segments),
             log_start: Cell::new(parts.log_start),
             log_end: Cell::new(parts.log_end),
             recovery_point: Cell::new(parts.recovery_point),
+            durable_end: Cell::new(parts.recovery_point),
             snapshot_at: Cell::new(parts.snapshot_at),
+            snapshots_unsynced: RefCell::default(),
             epochs: RefCell::new(parts.epochs),
             epochs_unwritten: Cell::new(parts.epochs_unwritten),
             tail: RefCell::new(Tail::new(&store.tail)),
@@ -95,6 +97,7 @@ impl<D: Disk> Log<D> {
         // Many partitions may be made at once; the first append opens the files again.
         first.release();
         disk.sync_dir(directory).await?;
+        first.set_named();
         if let Some(parent) = directory.parent() {
             disk.sync_dir(parent).await?;
         }
@@ -111,43 +114,6 @@ impl<D: Disk> Log<D> {
             epochs_unwritten: false,
         };
         Ok(Self::from_parts(store, parts))
-    }
-
-    /// Makes everything appended before the call durable; returns the new recovery point. Appends may go on meanwhile.
-    ///
-    /// # Errors
-    /// `Disk` when the sync failed, and the log with it: what the kernel dropped cannot be synced again.
-    pub async fn sync(&self) -> Result<Offset, StorageError> {
-        self.check_open()?;
-        self.sync_open().await.map_err(|error| self.fail(error))
-    }
-
-    async fn sync_open(&self) -> Result<Offset, DiskError> {
-        let end = self.log_end.get();
-        let unsynced: Vec<Rc<Segment<D>>> = {
-            let segments = self.segments.borrow();
-            let unsynced = segments.iter().filter(|segment| !segment.is_synced());
-            unsynced.map(Rc::clone).collect()
-        };
-        for segment in &unsynced {
-            segment.sync().await?;
-        }
-        if !unsynced.is_empty() {
-            self.home.disk.sync_dir(&self.home.directory).await?;
-        }
-        let active = self.active();
-        for segment in unsynced {
-            if segment.base < active.base {
-                segment.release();
-            }
-        }
-        // A segment closed meanwhile has a new index entry: recovery must look at it again.
-        let segments = self.segments.borrow();
-        let closed = &segments[..segments.len() - 1];
-        let unsynced = closed.iter().find(|segment| !segment.is_synced());
-        let end = unsynced.map_or(end, |segment| segment.base.min(end));
-        self.recovery_point.set(self.recovery_point.get().max(end));
-        Ok(self.recovery_point.get())
     }
 
     /// Gives back the descriptors and buffers of a log that nobody used for a while; the next use opens them again.
@@ -191,15 +157,17 @@ impl<D: Disk> Log<D> {
     }
 
     async fn close_open(&self, producer_snapshot: Option<Bytes>) -> Result<(), DiskError> {
+        let _turn = self.sync_gate.enter().await;
         self.active().finish().await?;
-        let end = self.sync_open().await?;
-        assert_eq!(end, self.log_end.get());
+        let end = self.log_end.get();
         if let Some(snapshot) = producer_snapshot
             && self.snapshot_at.get() != Some(end)
             && self.log_start.get() < end
         {
             self.write_snapshot(end, &snapshot).await?;
         }
+        self.sync_all().await?;
+        assert_eq!(end, self.recovery_point.get());
         Ok(())
     }
 

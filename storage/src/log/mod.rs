@@ -19,6 +19,7 @@ mod producers;
 mod read;
 mod recovery;
 mod scan;
+mod sync;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -162,13 +163,18 @@ pub struct Log<D: Disk> {
     config: Cell<LogConfig>,
     status: Cell<Status>,
     gate: Gate,
+    /// Entered after `gate` by whoever needs both.
+    sync_gate: Gate,
     /// In order of base offset, never empty.
     segments: RefCell<Vec<Rc<Segment<D>>>>,
     log_start: Cell<Offset>,
     log_end: Cell<Offset>,
     recovery_point: Cell<Offset>,
+    durable_end: Cell<Offset>,
     /// The offset of the newest producer snapshot on disk.
     snapshot_at: Cell<Option<Offset>>,
+    /// Producer snapshots that no sync has reached yet.
+    snapshots_unsynced: RefCell<Vec<Rc<D::File>>>,
     epochs: RefCell<EpochCache>,
     /// The file says something else than `epochs`.
     epochs_unwritten: Cell<bool>,

@@ -139,6 +139,8 @@ impl<D: Disk> Opening<D> {
             if !(files.has_index && files.has_time_index) {
                 self.rebuild_indexes(index).await?;
             }
+            // The recovery point says so, and no sync needs to open them again.
+            self.segments[index].set_synced();
         }
         self.load_epochs(scan_from).await?;
         if self.options.clean {

@@ -84,6 +84,12 @@ pub(crate) struct Segment<D: Disk> {
     max_known: Cell<bool>,
     since_entry: Cell<u64>,
     synced: Cell<bool>,
+    /// Counts what makes the files differ from what was synced.
+    changes: Cell<u64>,
+    /// Bytes of the log file that are durable.
+    durable: Cell<u64>,
+    /// Whether the log file's name is durable.
+    named: Cell<bool>,
     /// The batches at which recent reads stopped: where their readers go on. Empty for a segment nobody reads.
     next_reads: RefCell<VecDeque<Found>>,
 }
@@ -102,6 +108,9 @@ impl<D: Disk> Segment<D> {
             max_known: Cell::new(size == 0),
             since_entry: Cell::new(0),
             synced: Cell::new(false),
+            changes: Cell::new(0),
+            durable: Cell::new(0),
+            named: Cell::new(false),
             next_reads: RefCell::new(VecDeque::new()),
         }
     }
@@ -141,16 +150,47 @@ impl<D: Disk> Segment<D> {
     /// Forgets the contents, to be noted anew.
     pub(crate) fn restart(&self) {
         self.size.set(0);
+        self.durable.set(0);
+        self.has_changed();
+    }
+
+    fn has_changed(&self) {
         self.synced.set(false);
+        self.changes.set(self.changes.get() + 1);
     }
 
     pub(crate) fn is_synced(&self) -> bool {
         self.synced.get()
     }
 
-    /// Declares the contents durable: they were when the last clean stop or the recovery point says so.
+    /// Declares the files durable: they were when the last clean stop or the recovery point says so.
     pub(crate) fn set_synced(&self) {
         self.synced.set(true);
+        self.durable.set(self.size.get());
+        self.named.set(true);
+    }
+
+    /// Whether all batches are durable, save for the file's name.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable.get() == self.size.get()
+    }
+
+    /// Whether the log file's name is durable.
+    pub(crate) fn is_named(&self) -> bool {
+        self.named.get()
+    }
+
+    /// Declares the log file's name durable: the directory was synced after the file was made.
+    pub(crate) fn set_named(&self) {
+        self.named.set(true);
+    }
+
+    /// Makes the batches durable that are in the log file now, not the indexes.
+    pub(crate) async fn sync_log(&self) -> Result<(), DiskError> {
+        let size = self.size.get();
+        self.file().await?.sync_data().await?;
+        self.durable.set(self.durable.get().max(size));
+        Ok(())
     }
 
     /// The log file, opened when needed.
@@ -257,7 +297,7 @@ impl<D: Disk> Segment<D> {
         self.since_entry
             .set(self.since_entry.get() + size_bytes as u64);
         self.size.set(position + size_bytes as u64);
-        self.synced.set(false);
+        self.has_changed();
         full
     }
 
@@ -305,15 +345,15 @@ impl<D: Disk> Segment<D> {
 
     /// Makes log and indexes durable, in Kafka's order.
     pub(crate) async fn sync(&self) -> Result<(), DiskError> {
-        let size = self.size.get();
-        self.file().await?.sync_data().await?;
+        let changes = self.changes.get();
+        self.sync_log().await?;
         if self.offsets.is_loaded() {
             // They may rest, with entries on file that nobody has synced.
             self.load_indexes().await?;
         }
         self.offsets.sync().await?;
         self.times.sync().await?;
-        if self.size.get() == size {
+        if self.changes.get() == changes {
             self.synced.set(true);
         }
         Ok(())
@@ -329,7 +369,7 @@ impl<D: Disk> Segment<D> {
         let entries = self.times.count();
         self.push_time();
         if entries < self.times.count() {
-            self.synced.set(false);
+            self.has_changed();
         }
         self.write_out_indexes().await?;
         self.offsets.trim().await?;
@@ -343,7 +383,8 @@ impl<D: Disk> Segment<D> {
             file.set_size(size).await?;
         }
         self.size.set(size);
-        self.synced.set(false);
+        self.durable.set(self.durable.get().min(size));
+        self.has_changed();
         Ok(())
     }
 

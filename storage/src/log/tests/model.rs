@@ -13,6 +13,7 @@ enum Step {
     },
     Roll,
     Sync,
+    SyncRecords,
     Read {
         from: u16,
         bytes_max: usize,
@@ -33,6 +34,7 @@ fn step() -> impl Strategy<Value = Step> {
         ),
         1 => Just(Step::Roll),
         1 => Just(Step::Sync),
+        1 => Just(Step::SyncRecords),
         4 => (any::<u16>(), 1..4_000_usize)
             .prop_map(|(from, bytes_max)| Step::Read { from, bytes_max }),
         1 => Just(Step::CleanStop),
@@ -128,10 +130,18 @@ impl Model {
                 self.epoch += i32::from(new_epoch);
                 self.append(batches, records, value_bytes);
             }
-            Step::Roll => block_on(self.rig.log.roll(None)).expect("healthy disk"),
+            Step::Roll => {
+                let snapshot = ProducerStates::new().encode_snapshot(self.rig.log.log_end());
+                block_on(self.rig.log.roll(Some(snapshot.into()))).expect("healthy disk");
+            }
             Step::Sync => {
                 let point = block_on(self.rig.log.sync()).expect("healthy disk");
                 assert_eq!(point.0, self.end());
+                self.durable = self.batches.len();
+            }
+            Step::SyncRecords => {
+                let end = block_on(self.rig.log.sync_records()).expect("healthy disk");
+                assert_eq!(end.0, self.end());
                 self.durable = self.batches.len();
             }
             Step::Read { from, bytes_max } => self.read(from, bytes_max),
