@@ -31,7 +31,7 @@ use pelton_storage::dir::{Checkpoint, CheckpointRow, DirOptions};
 use pelton_transport::net::{Listener as _, Net, SocketOptions, TaskClass};
 
 pub use self::error::BootError;
-pub use self::opening::{Endpoint, Identity, Opening};
+pub use self::opening::{Directory, Endpoint, Identity, Opening};
 pub(crate) use self::stop::await_peers;
 use crate::connection;
 use crate::controller::{self, Controller, METADATA_TOPIC};
@@ -150,7 +150,7 @@ async fn lead<E: Env>(shard: &Rc<Shard<E>>) -> Result<(LogDir<E::Disk>, Serving)
         new_cluster_id: shard.draw_id().to_string(),
         new_directory_id: shard.draw_id(),
     };
-    let path = &shard.config.log_dir;
+    let path = &shard.config.metadata_log_dir;
     let (directory, inventory) = LogDir::open(shard.store.disk(), path, &options)
         .await
         .map_err(BootError::Directory)?;
@@ -158,7 +158,10 @@ async fn lead<E: Env>(shard: &Rc<Shard<E>>) -> Result<(LogDir<E::Disk>, Serving)
     let identity = Arc::new(Identity {
         node_id: shard.config.node_id,
         cluster_id: inventory.meta.cluster_id.clone(),
-        data_directory: path.clone(),
+        directories: vec![Directory {
+            path: path.clone(),
+            id: inventory.meta.directory_id,
+        }],
         endpoints,
     });
     let directory_id = inventory.meta.directory_id;

@@ -135,6 +135,26 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
+    /// The directory failed: the log answers `Failed` from now on, and writes nothing more.
+    pub fn abandon(&self) {
+        if self.status.get() == Status::Open {
+            self.status.set(Status::Failed);
+        }
+    }
+
+    /// Gives back the descriptors of a failed log, so that its device can be taken away.
+    pub async fn release_failed(&self) {
+        let _turn = self.gate.enter().await;
+        if self.status.get() != Status::Failed {
+            return;
+        }
+        self.tail.borrow_mut().clear();
+        for segment in self.segments.borrow().iter() {
+            segment.release();
+        }
+        self.read_last.borrow_mut().take();
+    }
+
     /// Final sync; writes `producer_snapshot` (`ProducerStates::encode_snapshot` as of the log end). The log then
     /// answers `Closed`.
     ///

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::ConfigError;
+use super::directories;
 use super::listener::{self, Listener};
 use super::topic::TopicConfig;
 use super::values::Values;
@@ -62,8 +63,12 @@ pub struct BrokerConfig {
     pub listeners: Vec<Listener>,
     /// `advertised.listeners`: one for each listener, in the same order; port 0 means the port that was bound.
     pub advertised_listeners: Vec<Listener>,
-    /// The one directory of `log.dirs`.
-    pub log_dir: PathBuf,
+    /// The directories of `log.dirs`, in its order.
+    pub log_dirs: Vec<PathBuf>,
+    /// `metadata.log.dir`: one of `log_dirs`, or one of its own.
+    pub metadata_log_dir: PathBuf,
+    /// `cordoned.log.dirs`: those of `log_dirs` that take no new partitions.
+    pub cordoned_log_dirs: Vec<PathBuf>,
     /// `num.partitions`.
     pub num_partitions: i32,
     /// `default.replication.factor`.
@@ -119,13 +124,16 @@ impl BrokerConfig {
         check_roles(values)?;
         let mut notes = Vec::new();
         let listeners = listener::resolve(values, hostname)?;
+        let directories = directories::resolve(values)?;
         let config = Self {
             node_id: node_id(values)?,
             cluster_id: values.set("cluster.id").map(str::to_owned),
             broker_rack: values.set("broker.rack").map(str::to_owned),
             listeners: listeners.bound,
             advertised_listeners: listeners.advertised,
-            log_dir: log_dir(values)?,
+            log_dirs: directories.log_dirs,
+            metadata_log_dir: directories.metadata_log_dir,
+            cordoned_log_dirs: directories.cordoned_log_dirs,
             num_partitions: values.i32("num.partitions")?,
             default_replication_factor: default_replication_factor(values)?,
             auto_create_topics_enable: values.bool("auto.create.topics.enable")?,
@@ -219,27 +227,6 @@ fn node_id(values: Values<'_>) -> Result<NodeId, ConfigError> {
         });
     }
     Ok(NodeId(node.or(broker).unwrap_or(1)))
-}
-
-/// The data directory: `log.dirs` wins over `log.dir`.
-fn log_dir(values: Values<'_>) -> Result<PathBuf, ConfigError> {
-    let name = if values.set("log.dirs").is_some() {
-        "log.dirs"
-    } else {
-        "log.dir"
-    };
-    let mut dirs = values.list(name);
-    let first = dirs.next().filter(|dir| !dir.is_empty());
-    let shown = values.get(name).unwrap_or_default();
-    match (first, dirs.next()) {
-        (Some(dir), None) => Ok(PathBuf::from(dir)),
-        (Some(_), Some(_)) => Err(ConfigError::Unsupported {
-            name: "log.dirs",
-            value: shown.to_owned(),
-            remedy: "name one directory",
-        }),
-        (None, _) => Err(ConfigError::invalid(name, shown, "must name a directory")),
-    }
 }
 
 fn default_replication_factor(values: Values<'_>) -> Result<i16, ConfigError> {

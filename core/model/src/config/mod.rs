@@ -14,6 +14,7 @@ pub mod properties;
 pub mod table;
 pub mod topic;
 
+mod directories;
 mod values;
 
 use std::fmt;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pelton_model::NodeId;
+use pelton_model::{NodeId, TopicId};
 use pelton_protocol::codec::Str;
 use pelton_storage::{Inventory, PartitionDir};
 
@@ -17,6 +17,15 @@ pub struct Endpoint {
     pub port: u16,
 }
 
+/// One log directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    /// Where it is, as configured.
+    pub path: PathBuf,
+    /// Its id.
+    pub id: TopicId,
+}
+
 /// Who this broker is.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -24,8 +33,8 @@ pub struct Identity {
     pub node_id: NodeId,
     /// The cluster's id.
     pub cluster_id: String,
-    /// The log directory.
-    pub data_directory: PathBuf,
+    /// The log directories, by [`crate::shard::directory::DirIndex`].
+    pub directories: Vec<Directory>,
     /// One for each listener.
     pub endpoints: Vec<Endpoint>,
 }

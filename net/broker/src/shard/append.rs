@@ -338,7 +338,7 @@ impl<E: Env> Shard<E> {
                     | StorageError::Failed { .. }
                     | StorageError::Corrupt { .. }),
                 ) => {
-                    tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "the log failed");
+                    self.fail_log(slot, &error);
                     self.fail(slot, queued, ErrorCode::KafkaStorageError);
                 }
             }
@@ -382,8 +382,7 @@ impl<E: Env> Shard<E> {
             if matches!(error, StorageError::Closed { .. }) {
                 return;
             }
-            tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "a sync failed: the log answers nothing more");
-            shard.fail(&slot, Vec::new(), ErrorCode::KafkaStorageError);
+            shard.fail_log(&slot, &error);
         });
     }
 

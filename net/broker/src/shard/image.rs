@@ -17,6 +17,7 @@ use pelton_model::{ErrorCode, Offset, PartitionId, TopicPartition};
 use pelton_storage::disk::Disk;
 use pelton_storage::{Log, LogConfig, OpenOptions, StorageError};
 
+use super::directory::DirIndex;
 use super::message::{ImageUpdate, PartitionCheckpoint};
 use super::slot::Slot;
 use super::{CONTROLLER_SHARD, Shard};
@@ -97,15 +98,21 @@ impl<E: Env> Shard<E> {
         }
         let name: Arc<str> = Arc::from(topic.name());
         let config = self.topic_config(image, &name);
-        let directory = self
-            .identity()
-            .data_directory
+        let dir = DirIndex(0);
+        let directory = self.identity().directories[dir.index()]
+            .path
             .join(format!("{name}-{}", id.partition));
         let place = LogPlace {
             id,
             name,
+            dir,
             directory,
         };
+        if self.directories.is_failed(dir) {
+            let unopened = unopened(&place, opening);
+            self.unopened.borrow_mut().insert(id, unopened);
+            return;
+        }
         match self.open_log(&place, &config, opening).await {
             Ok((log, producers)) => {
                 let high_watermark = opening
@@ -144,6 +151,7 @@ impl<E: Env> Shard<E> {
         let slot = Rc::new(Slot {
             id: place.id,
             topic: place.name,
+            dir: place.dir,
             directory: place.directory,
             state: std::cell::RefCell::new(partition),
             log,
@@ -155,8 +163,7 @@ impl<E: Env> Shard<E> {
             is_resting: std::cell::Cell::new(true),
         });
         if leads && let Err(error) = slot.log.assign_epoch(leader_epoch).await {
-            tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot note the leader epoch");
-            slot.state.borrow_mut().go_offline();
+            self.fail_log(&slot, &error);
         }
         self.slots.borrow_mut().insert(slot.id, slot);
     }
@@ -214,9 +221,8 @@ impl<E: Env> Shard<E> {
             if is_known || topic == METADATA_TOPIC {
                 continue;
             }
-            let directory = self
-                .identity()
-                .data_directory
+            let directory = self.identity().directories[0]
+                .path
                 .join(format!("{topic}-{partition}"));
             if let Err(error) = self.move_stray(&directory).await {
                 tracing::error!(directory = %directory.display(), %error, "cannot move a stray log aside");
@@ -243,8 +249,7 @@ impl<E: Env> Shard<E> {
             Updated::Leader { progress, .. } => {
                 let epoch = slot.state.borrow().leader_epoch();
                 if let Err(error) = slot.log.assign_epoch(epoch).await {
-                    tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot note the leader epoch");
-                    slot.state.borrow_mut().go_offline();
+                    self.fail_log(slot, &error);
                 }
                 self.on_progress(slot.id, progress, usize::MAX);
                 self.on_gone(slot.id);
@@ -303,6 +308,7 @@ impl<E: Env> Shard<E> {
 struct LogPlace {
     id: TopicPartition,
     name: Arc<str>,
+    dir: DirIndex,
     directory: PathBuf,
 }
 

@@ -50,6 +50,7 @@ impl<E: Env> Shard<E> {
                 Message::Drained => {
                     self.drained_peers.set(self.drained_peers.get() + 1);
                 }
+                Message::DirectoryFailed(dir) => self.on_directory_failed(dir),
                 Message::Abandon => self.is_abandoned.set(true),
             }
         }

@@ -94,6 +94,10 @@ impl<E: Env> Shard<E> {
     /// Syncs and closes every log (at a stop).
     pub(crate) async fn close_logs(&self) -> Vec<PartitionCheckpoint> {
         let close = |slot: Rc<super::slot::Slot<E>>| async move {
+            // Nothing is written to a failed directory, and nothing retried.
+            if slot.state.borrow().is_offline() {
+                return;
+            }
             let snapshot = slot.producer_snapshot();
             if let Err(error) = slot.log.close(snapshot).await {
                 tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot close the log");

@@ -17,6 +17,7 @@ use pelton_model::producer_state::BatchFacts;
 use pelton_model::slice::Slice;
 use pelton_model::{ErrorCode, LeaderEpoch, Monotonic, NodeId, Offset, Timestamp, TopicPartition};
 
+use super::directory::DirIndex;
 use crate::boot::Opening;
 use crate::controller::{self, Answer};
 
@@ -48,6 +49,8 @@ pub enum Message {
     Unwatch(WatchId),
     /// From each shard to each other at a stop: no appends of mine are under way any more. Bound: one.
     Drained,
+    /// From the shard that met it to every other: a log directory failed. Bound: one for each directory.
+    DirectoryFailed(DirIndex),
     /// From the controller's shard to every other: the start failed, end. Bound: one.
     Abandon,
 }

@@ -12,6 +12,7 @@
 pub(crate) mod append;
 pub(crate) mod calls;
 pub(crate) mod credits;
+pub mod directory;
 pub(crate) mod image;
 pub(crate) mod inbox;
 pub(crate) mod maintenance;
@@ -43,6 +44,7 @@ use pelton_transport::net::Mesh;
 
 use self::append::Commits;
 use self::calls::Calls;
+use self::directory::DirectoryStates;
 use self::message::{PartitionCheckpoint, WatchId};
 use self::slot::Slot;
 use self::topics::{TopicEntry, Topics};
@@ -63,6 +65,8 @@ pub struct Shard<E: Env> {
     pub(crate) config: Arc<BrokerConfig>,
     /// Set before the first image is published.
     pub(crate) identity: OnceCell<Arc<Identity>>,
+    /// Which log directories have failed.
+    pub(crate) directories: DirectoryStates,
     image: RefCell<Arc<MetadataImage>>,
     slots: RefCell<Map<TopicPartition, Rc<Slot<E>>>>,
     /// Partitions whose log could not be opened, with what the checkpoints knew of them.
@@ -118,7 +122,9 @@ impl<E: Env> Shard<E> {
         budget: MemoryBudget,
         connections_max: usize,
     ) -> Rc<Self> {
+        let directories = DirectoryStates::new(config.log_dirs.len());
         Rc::new(Self {
+            directories,
             net,
             store: LogStore::new(disk),
             id: mesh.shard(),

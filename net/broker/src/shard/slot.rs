@@ -13,6 +13,7 @@ use pelton_model::config::topic::TopicConfig;
 use pelton_storage::Log;
 
 use super::append::Pending;
+use super::directory::DirIndex;
 use super::message::LeaderHint;
 use crate::env::Env;
 
@@ -20,6 +21,8 @@ use crate::env::Env;
 pub(crate) struct Slot<E: Env> {
     pub(crate) id: TopicPartition,
     pub(crate) topic: Arc<str>,
+    /// The log directory that holds it.
+    pub(crate) dir: DirIndex,
     pub(crate) directory: PathBuf,
     pub(crate) state: RefCell<Partition>,
     pub(crate) log: Log<E::Disk>,

@@ -127,9 +127,22 @@ fn banner(config: &BrokerConfig, cores: &[usize], pinned: bool, lacking: &[Strin
             .iter()
             .map(|listener| (listener.host.clone(), listener.port))
             .collect(),
-        data: config.log_dir.display().to_string(),
+        data: directories(config),
         machine,
     }
+}
+
+/// Every directory, as configured.
+fn directories(config: &BrokerConfig) -> String {
+    let mut named: Vec<String> = config
+        .log_dirs
+        .iter()
+        .map(|dir| dir.display().to_string())
+        .collect();
+    if !config.log_dirs.contains(&config.metadata_log_dir) {
+        named.push(format!("{} (metadata)", config.metadata_log_dir.display()));
+    }
+    named.join(", ")
 }
 
 impl Banner {

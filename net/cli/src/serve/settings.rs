@@ -163,7 +163,7 @@ mod tests {
         args.data_dir = Some("/b".into());
         let config = settings(&args, None).expect("valid").config;
         assert_eq!(config.listeners[0].to_string(), "PLAINTEXT://b:2");
-        assert_eq!(config.log_dir.to_str(), Some("/b"));
+        assert_eq!(config.log_dirs[0].to_str(), Some("/b"));
     }
 
     // Goal: --listen replaces what a file advertised for its own listeners. Method: both.

@@ -21,7 +21,7 @@ fn without_a_file() {
         "PLAINTEXT://127.0.0.1:9092"
     );
     assert_eq!(config.advertised_listeners, config.listeners);
-    assert_eq!(config.log_dir, PathBuf::from("./pelton-data"));
+    assert_eq!(config.log_dirs, [PathBuf::from("./pelton-data")]);
     assert_eq!(config.num_partitions, 1);
     assert_eq!(
         config.socket_request_max_bytes,
@@ -63,7 +63,7 @@ fn kafkas_own_file() {
         config.advertised_listeners[0].to_string(),
         "PLAINTEXT://localhost:9092"
     );
-    assert_eq!(config.log_dir, PathBuf::from("/tmp/kraft-combined-logs"));
+    assert_eq!(config.log_dirs, [PathBuf::from("/tmp/kraft-combined-logs")]);
     assert_eq!(
         config.notes.len(),
         2,
@@ -172,8 +172,6 @@ fn refusals() {
         let error = resolve(settings).expect_err("refused");
         assert!(error.to_string().contains(part), "{settings:?}: {error}");
     }
-    check(&[("log.dirs", "/a,/b")], "name one directory");
-    check(&[("log.dirs", "")], "must name a directory");
     check(&[("process.roles", "controller")], "broker,controller");
     check(
         &[("process.roles", "broker")],
@@ -217,11 +215,4 @@ fn older_names() {
     let id = |settings| resolve(settings).expect("valid").node_id;
     assert_eq!(id(&[("broker.id", "7")]), NodeId(7));
     assert_eq!(id(&[("broker.id", "-1"), ("node.id", "3")]), NodeId(3));
-    let dir = |settings| resolve(settings).expect("valid").log_dir;
-    assert_eq!(dir(&[("log.dir", "/a")]), PathBuf::from("/a"));
-    assert_eq!(
-        dir(&[("log.dir", "/a"), ("log.dirs", "/b")]),
-        PathBuf::from("/b")
-    );
-    assert_eq!(dir(&[]), PathBuf::from("/tmp/kafka-logs"));
 }

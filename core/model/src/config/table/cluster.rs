@@ -68,7 +68,7 @@ broker_keys! {
     hidden "leader.replication.throttled.rate" Long "9223372036854775807" (min 0) Medium PerBroker
         Ignored
         "Bytes per second of throttled replication at the leader.";
-    "metadata.log.dir" String null any High ReadOnly Ignored
+    "metadata.log.dir" String null any High ReadOnly Served
         "The directory of the metadata log; the first data directory when unset.";
     "metadata.log.max.record.bytes.between.snapshots" Long "20971520" (min 1) High ReadOnly Planned
         "Metadata bytes after which a snapshot is written.";

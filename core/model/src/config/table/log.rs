@@ -20,7 +20,7 @@ broker_keys! {
         "The codec topics are stored with; `producer` keeps what the producer chose.";
     "compression.zstd.level" Int "3" (range -131072 22) Medium ClusterWide Planned
         "The level when the broker compresses with zstd.";
-    "cordoned.log.dirs" List "" any Medium PerBroker Ignored
+    "cordoned.log.dirs" List "" any Medium PerBroker Served
         "Log directories that take no new partitions.";
     "create.topic.policy.class.name" Class null any Low ReadOnly Ignored
         "A plugin class that may refuse a topic's creation.";
