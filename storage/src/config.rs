@@ -50,3 +50,11 @@ pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const EPOCHS_MAX: usize = 1_000_000;
 /// Bytes that a batch may decompress to while a record is looked up by time.
 pub const LOOKUP_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Bytes of a segment that compaction reads at once.
+pub const CLEAN_READ_BYTES: usize = 256 * 1024;
+/// Bytes that compaction filters in one go, save for a larger batch: 100 to 200 µs of the helper.
+pub const CLEAN_PIECE_BYTES: usize = 64 * 1024;
+/// Bytes that compaction gathers before it writes them.
+pub const CLEAN_WRITE_BYTES: u64 = 256 * 1024;
+/// Bytes that compaction writes before it syncs them: one large sync would hold up everyone else's.
+pub const CLEAN_SYNC_BYTES: u64 = 4 * 1024 * 1024;

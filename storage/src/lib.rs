@@ -9,6 +9,7 @@
 //! Absent here, each with its place when it comes: retention and compaction (siblings of `log`, working on closed
 //! segments), sync policies (around [`Log::sync`]), the prepared tail (inside `segment`), truncation by followers.
 
+pub mod compaction;
 pub mod config;
 pub mod dir;
 pub mod disk;

@@ -7,6 +7,7 @@
 //! 2. What may wait for the device (fdatasync, directory sync, removal of large files) runs on a helper thread that the
 //!    owner of the disk gives ([`Helper`]), so that the shard goes on working.
 //! 3. Buffers are only borrowed by inline calls; a helper's job owns everything it touches.
+//! 4. Reads and writes of a background disk run on a helper too: they may be cold, large or many, and nobody waits.
 //!
 //! Deliberately absent: the runtime (its ring gains nothing here, see 1), mmap, O_DIRECT, an LRU of descriptors.
 
@@ -36,6 +37,14 @@ pub trait Helper: Clone + std::fmt::Debug + 'static {
     async fn run_sync<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         self.run(job).await
     }
+
+    /// As [`Helper::run`], on a thread of low priority, for work that nobody waits for.
+    async fn run_background<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        self.run(job).await
+    }
 }
 
 /// Runs jobs on the caller's thread: for tools and tests that have no shard to keep free.
@@ -52,12 +61,25 @@ impl Helper for InPlace {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KernelDisk<H> {
     helper: H,
+    /// Nobody waits for what is done through this one.
+    is_background: bool,
 }
 
 impl<H: Helper> KernelDisk<H> {
     /// The filesystem, with a helper for what would block.
     pub fn new(helper: H) -> Self {
-        Self { helper }
+        Self {
+            helper,
+            is_background: false,
+        }
+    }
+
+    async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        if self.is_background {
+            self.helper.run_background(job).await
+        } else {
+            self.helper.run(job).await
+        }
     }
 }
 
@@ -65,6 +87,7 @@ impl<H: Helper> KernelDisk<H> {
 #[derive(Debug)]
 pub struct KernelFile<H> {
     helper: H,
+    is_background: bool,
     descriptor: Arc<OwnedFd>,
     path: Rc<Path>,
 }
@@ -101,6 +124,7 @@ impl<H: Helper> Disk for KernelDisk<H> {
         let descriptor = open_file(path, flags).map_err(failed("open", path))?;
         Ok(KernelFile {
             helper: self.helper.clone(),
+            is_background: self.is_background,
             descriptor: Arc::new(descriptor),
             path: Rc::from(path),
         })
@@ -140,16 +164,14 @@ impl<H: Helper> Disk for KernelDisk<H> {
 
     async fn remove_file(&self, path: &Path) -> Result<(), DiskError> {
         let target = path.to_owned();
-        self.helper
-            .run(move || fs::unlink(&target))
+        self.run(move || fs::unlink(&target))
             .await
             .map_err(failed("remove", path))
     }
 
     async fn remove_dir_all(&self, path: &Path) -> Result<(), DiskError> {
         let target = path.to_owned();
-        self.helper
-            .run(move || std::fs::remove_dir_all(target))
+        self.run(move || std::fs::remove_dir_all(target))
             .await
             .map_err(|source| DiskError::new("remove", path, source))
     }
@@ -163,6 +185,17 @@ impl<H: Helper> Disk for KernelDisk<H> {
             .run_sync(sync)
             .await
             .map_err(failed("sync", path))
+    }
+
+    fn background(&self) -> Self {
+        Self {
+            helper: self.helper.clone(),
+            is_background: true,
+        }
+    }
+
+    async fn offload<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        self.run(job).await
     }
 
     async fn lock(&self, path: &Path) -> Result<KernelLock, DiskError> {
@@ -203,65 +236,77 @@ fn list(path: &Path) -> Result<Vec<DirEntry>, Errno> {
     Ok(entries)
 }
 
-impl<H: Helper> KernelFile<H> {
-    fn write_pieces(&self, buffers: &[Bytes], mut position: u64) -> Result<(), Errno> {
-        let mut skip = 0;
-        let mut rest = buffers;
-        while let Some(first) = rest.first() {
-            if skip == first.len() {
-                (skip, rest) = (0, &rest[1..]);
-                continue;
-            }
-            let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
-            let count = rest.len().min(PIECES_MAX);
-            for (piece, buffer) in pieces.iter_mut().zip(rest) {
-                *piece = IoSlice::new(buffer);
-            }
-            pieces[0] = IoSlice::new(&first[skip..]);
-            let mut written =
-                match rustix::io::pwritev(&*self.descriptor, &pieces[..count], position) {
-                    Ok(0) => return Err(Errno::NOSPC),
-                    Ok(written) => written,
-                    Err(Errno::INTR) => continue,
-                    Err(errno) => return Err(errno),
-                };
-            position += written as u64;
-            while let Some(first) = rest.first() {
-                let left = first.len() - skip;
-                if written < left {
-                    skip += written;
-                    break;
-                }
-                written -= left;
-                (skip, rest) = (0, &rest[1..]);
-            }
+fn write_pieces(descriptor: &OwnedFd, buffers: &[Bytes], mut position: u64) -> Result<(), Errno> {
+    let mut skip = 0;
+    let mut rest = buffers;
+    while let Some(first) = rest.first() {
+        if skip == first.len() {
+            (skip, rest) = (0, &rest[1..]);
+            continue;
         }
-        Ok(())
+        let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+        let count = rest.len().min(PIECES_MAX);
+        for (piece, buffer) in pieces.iter_mut().zip(rest) {
+            *piece = IoSlice::new(buffer);
+        }
+        pieces[0] = IoSlice::new(&first[skip..]);
+        let mut written = match rustix::io::pwritev(descriptor, &pieces[..count], position) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(written) => written,
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(errno),
+        };
+        position += written as u64;
+        while let Some(first) = rest.first() {
+            let left = first.len() - skip;
+            if written < left {
+                skip += written;
+                break;
+            }
+            written -= left;
+            (skip, rest) = (0, &rest[1..]);
+        }
     }
+    Ok(())
+}
+
+fn read_pieces(descriptor: &OwnedFd, position: u64, size_bytes: usize) -> Result<Bytes, Errno> {
+    let mut bytes: Vec<u8> = Vec::with_capacity(size_bytes);
+    while bytes.len() < size_bytes {
+        let at = position + bytes.len() as u64;
+        let spare = rustix::buffer::spare_capacity(&mut bytes);
+        match rustix::io::pread(descriptor, spare, at) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    let mut bytes = Bytes::from(bytes);
+    if bytes.remaining() > size_bytes {
+        bytes.truncate(size_bytes);
+    }
+    Ok(bytes)
 }
 
 impl<H: Helper> DiskFile for KernelFile<H> {
     async fn write_all_at(&self, buffers: &[Bytes], position: u64) -> Result<(), DiskError> {
-        self.write_pieces(buffers, position)
-            .map_err(failed("write", &self.path))
+        let failed = failed("write", &self.path);
+        if !self.is_background {
+            return write_pieces(&self.descriptor, buffers, position).map_err(failed);
+        }
+        let (descriptor, buffers) = (Arc::clone(&self.descriptor), buffers.to_vec());
+        let write = move || write_pieces(&descriptor, &buffers, position);
+        self.helper.run_background(write).await.map_err(failed)
     }
 
     async fn read_at(&self, position: u64, size_bytes: usize) -> Result<Bytes, DiskError> {
-        let mut bytes: Vec<u8> = Vec::with_capacity(size_bytes);
-        while bytes.len() < size_bytes {
-            let at = position + bytes.len() as u64;
-            let spare = rustix::buffer::spare_capacity(&mut bytes);
-            match rustix::io::pread(&*self.descriptor, spare, at) {
-                Ok(0) => break,
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(failed("read", &self.path)(errno)),
-            }
+        let failed = failed("read", &self.path);
+        if !self.is_background {
+            return read_pieces(&self.descriptor, position, size_bytes).map_err(failed);
         }
-        let mut bytes = Bytes::from(bytes);
-        if bytes.remaining() > size_bytes {
-            bytes.truncate(size_bytes);
-        }
-        Ok(bytes)
+        let descriptor = Arc::clone(&self.descriptor);
+        let read = move || read_pieces(&descriptor, position, size_bytes);
+        self.helper.run_background(read).await.map_err(failed)
     }
 
     async fn set_size(&self, size_bytes: u64) -> Result<(), DiskError> {

@@ -117,6 +117,17 @@ pub trait Disk: Clone + 'static {
     /// Takes an exclusive lock on `path` (created if absent), or fails with `WouldBlock` when another process holds it.
     async fn lock(&self, path: &Path) -> Result<Self::Lock, DiskError>;
 
+    /// The same filesystem for work that nobody waits for: reads, writes and removals run beside the shard, at low priority.
+    #[must_use]
+    fn background(&self) -> Self {
+        self.clone()
+    }
+
+    /// Runs `job` where this disk's slow calls run, so that computing does not hold the shard either.
+    async fn offload<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        job()
+    }
+
     /// Reads a whole small file of at most `bytes_max` bytes.
     ///
     /// # Errors

@@ -53,6 +53,13 @@ impl Helper for ShardHelper {
     async fn run_sync<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         self.0.run_sync(job).await
     }
+
+    async fn run_background<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        self.0.run_background(job).await
+    }
 }
 
 /// Why the broker ended.

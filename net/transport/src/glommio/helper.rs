@@ -40,6 +40,7 @@ pub(crate) struct Helper {
     /// Ends the threads' names.
     name: &'static str,
     threads_max: usize,
+    is_low_priority: bool,
     shared: Arc<Shared>,
     threads: RefCell<Vec<JoinHandle<()>>>,
 }
@@ -55,8 +56,17 @@ impl Helper {
         Self {
             name,
             threads_max,
+            is_low_priority: false,
             shared: Arc::default(),
             threads: RefCell::default(),
+        }
+    }
+
+    /// As [`Helper::new`]; the threads run when nothing else wants the core.
+    pub(crate) fn of_low_priority(name: &'static str, threads_max: usize) -> Self {
+        Self {
+            is_low_priority: true,
+            ..Self::new(name, threads_max)
         }
     }
 
@@ -127,13 +137,25 @@ impl Helper {
     fn start(&self) -> io::Result<JoinHandle<()>> {
         let name = thread::current().name().unwrap_or("shard").to_owned();
         let shared = Arc::clone(&self.shared);
+        let is_low_priority = self.is_low_priority;
         thread::Builder::new()
             .name(format!("{name}-{}", self.name))
             .spawn(move || {
+                if is_low_priority {
+                    lower_priority();
+                }
                 while let Some(job) = shared.next() {
                     job();
                 }
             })
+    }
+}
+
+/// On Linux a nice value belongs to the thread that sets it for "the calling process".
+fn lower_priority() {
+    const NICE_MAX: i32 = 19;
+    if let Err(error) = rustix::process::setpriority_process(None, NICE_MAX) {
+        tracing::debug!(%error, "background work runs at normal priority");
     }
 }
 

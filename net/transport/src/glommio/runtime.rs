@@ -39,6 +39,7 @@ pub(crate) struct Runtime {
     bell: BellListener,
     helper: Helper,
     sync_helper: Helper,
+    background_helper: Helper,
     last_pass: Cell<Monotonic>,
 }
 
@@ -51,6 +52,7 @@ impl Runtime {
     pub(crate) fn join_helpers(&self) {
         self.helper.join();
         self.sync_helper.join();
+        self.background_helper.join();
     }
 
     /// Lets the reactor look at all sockets and timers.
@@ -81,6 +83,7 @@ impl GlommioNet {
             bell: BellListener::new()?,
             helper: Helper::new("helper", 1),
             sync_helper: Helper::new("sync", SYNC_THREADS_MAX),
+            background_helper: Helper::of_low_priority("background", 1),
             last_pass: Cell::new(timers::now()),
         });
         let net = Self(Rc::clone(&runtime));
@@ -100,6 +103,14 @@ impl GlommioNet {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> T {
         self.0.sync_helper.run(self.0.bell(), work).await
+    }
+
+    /// Runs `work`, which nobody waits for, on a thread that leaves the core to everything else.
+    pub async fn run_background<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        self.0.background_helper.run(self.0.bell(), work).await
     }
 }
 
