@@ -407,6 +407,10 @@ async fn write_checkpoints<E: Env>(
         .filter(|r| r.log_start.0 > 0)
         .map(|r| row(r, r.log_start))
         .collect();
+    let cleaned = rows
+        .iter()
+        .filter_map(|r| Some(row(r, r.cleaned_to?)))
+        .collect::<Vec<_>>();
     let watermarks: Vec<_> = rows.iter().map(|r| row(r, r.high_watermark)).collect();
     directory
         .write_checkpoint(Checkpoint::RecoveryPoint, &recovery)
@@ -416,5 +420,8 @@ async fn write_checkpoints<E: Env>(
         .await?;
     directory
         .write_checkpoint(Checkpoint::HighWatermark, &watermarks)
+        .await?;
+    directory
+        .write_checkpoint(Checkpoint::Cleaner, &cleaned)
         .await
 }

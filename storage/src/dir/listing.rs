@@ -26,6 +26,7 @@ pub(super) async fn partitions<D: Disk>(
     let mut recovery_points = checkpoint(disk, log_dir, Checkpoint::RecoveryPoint).await?;
     let mut log_starts = checkpoint(disk, log_dir, Checkpoint::LogStart).await?;
     let mut high_watermarks = checkpoint(disk, log_dir, Checkpoint::HighWatermark).await?;
+    let mut cleaned = checkpoint(disk, log_dir, Checkpoint::Cleaner).await?;
     let mut partitions = Vec::new();
     for entry in entries.iter().filter(|entry| entry.is_dir) {
         let path = log_dir.join(&entry.name);
@@ -51,6 +52,7 @@ pub(super) async fn partitions<D: Disk>(
             recovery_point: recovery_points.remove(&key).unwrap_or(Offset::ZERO),
             log_start: log_starts.remove(&key),
             high_watermark: high_watermarks.remove(&key),
+            cleaned_to: cleaned.remove(&key),
         });
     }
     partitions.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));

@@ -147,6 +147,8 @@ pub struct PartitionDir {
     pub log_start: Option<Offset>,
     /// From the replication checkpoint.
     pub high_watermark: Option<Offset>,
+    /// From the cleaner's checkpoint: compaction has cleaned everything below.
+    pub cleaned_to: Option<Offset>,
 }
 
 /// What a log directory holds. Plain data: it may be sent to the shards that own the partitions.
@@ -182,6 +184,8 @@ pub enum Checkpoint {
     LogStart,
     /// `replication-offset-checkpoint`: high watermarks.
     HighWatermark,
+    /// `cleaner-offset-checkpoint`: how far compaction has cleaned.
+    Cleaner,
 }
 
 /// An open log directory; dropping it releases the lock.
@@ -292,6 +296,7 @@ impl Checkpoint {
             Self::RecoveryPoint => "recovery-point-offset-checkpoint",
             Self::LogStart => "log-start-offset-checkpoint",
             Self::HighWatermark => "replication-offset-checkpoint",
+            Self::Cleaner => "cleaner-offset-checkpoint",
         }
     }
 }

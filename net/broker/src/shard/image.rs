@@ -17,6 +17,7 @@ use pelton_model::{ErrorCode, Offset, PartitionId, TopicPartition};
 use pelton_storage::disk::Disk;
 use pelton_storage::{Log, LogConfig, OpenOptions, StorageError};
 
+use super::cleaner::CleanState;
 use super::directory::DirIndex;
 use super::message::{ImageUpdate, PartitionCheckpoint};
 use super::slot::Slot;
@@ -121,6 +122,9 @@ impl<E: Env> Shard<E> {
                     .unwrap_or(log.log_start());
                 self.insert_slot(place, log, producers, high_watermark, state, config)
                     .await;
+                if let (Some(slot), Some(opening)) = (self.slot(id), opening) {
+                    slot.resume_cleaning(opening);
+                }
             }
             Err(error) => {
                 tracing::error!(topic = %place.name, partition = %id.partition, %error, "cannot open the log");
@@ -161,6 +165,7 @@ impl<E: Env> Shard<E> {
             is_flushing: std::cell::Cell::new(false),
             is_used: std::cell::Cell::new(false),
             is_resting: std::cell::Cell::new(true),
+            cleaned: CleanState::default(),
         });
         if leads && let Err(error) = slot.log.assign_epoch(leader_epoch).await {
             self.fail_log(&slot, &error);
@@ -322,6 +327,7 @@ fn unopened(place: &LogPlace, opening: Option<&Opening>) -> PartitionCheckpoint 
         recovery_point: offset(known.map(|known| known.recovery_point)),
         log_start: offset(known.and_then(|known| known.log_start)),
         high_watermark: offset(known.and_then(|known| known.high_watermark)),
+        cleaned_to: known.and_then(|known| known.cleaned_to),
         is_clean: false,
     }
 }

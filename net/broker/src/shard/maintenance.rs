@@ -79,6 +79,7 @@ impl<E: Env> Shard<E> {
                 recovery_point: slot.log.recovery_point(),
                 log_start: state.log_start(),
                 high_watermark: state.high_watermark(),
+                cleaned_to: slot.cleaned.to.get(),
                 is_clean: !state.is_offline(),
             }
         };

@@ -345,6 +345,8 @@ pub struct PartitionCheckpoint {
     pub log_start: Offset,
     /// The high watermark.
     pub high_watermark: Offset,
+    /// How far compaction has cleaned, if it ever did.
+    pub cleaned_to: Option<Offset>,
     /// Whether the log is intact: the clean marker is written only when all are.
     pub is_clean: bool,
 }

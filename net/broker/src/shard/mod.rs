@@ -11,6 +11,7 @@
 
 pub(crate) mod append;
 pub(crate) mod calls;
+pub(crate) mod cleaner;
 pub(crate) mod credits;
 pub mod directory;
 pub(crate) mod image;

@@ -13,6 +13,7 @@ use pelton_model::config::topic::TopicConfig;
 use pelton_storage::Log;
 
 use super::append::Pending;
+use super::cleaner::CleanState;
 use super::directory::DirIndex;
 use super::message::LeaderHint;
 use crate::env::Env;
@@ -36,6 +37,8 @@ pub(crate) struct Slot<E: Env> {
     pub(crate) is_used: Cell<bool>,
     /// Whether the log holds no files.
     pub(crate) is_resting: Cell<bool>,
+    /// What compaction knows of the log.
+    pub(crate) cleaned: CleanState,
 }
 
 impl<E: Env> Slot<E> {
