@@ -11,6 +11,8 @@ pub struct LogConfig {
     pub index_size_bytes_max: u32,
     /// Whether `cleanup.policy` names compaction: gaps between segments are then no sign of loss.
     pub compacted: bool,
+    /// Kafka's `file.delete.delay.ms`: how long deleted files stay under another name.
+    pub file_delete_delay_ms: u64,
 }
 
 impl Default for LogConfig {
@@ -20,6 +22,7 @@ impl Default for LogConfig {
             index_interval_bytes: 4096,
             index_size_bytes_max: 10 * 1024 * 1024,
             compacted: false,
+            file_delete_delay_ms: 60_000,
         }
     }
 }
@@ -48,6 +51,10 @@ pub const TEXT_FILE_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Entries of a partition's leader epoch history that are kept in memory and written.
 pub const EPOCHS_MAX: usize = 1_000_000;
+/// Segments that leave a log at once; the rest waits for the next call, so that no call renames thousands of files.
+pub const DISCARD_SEGMENTS_MAX: usize = 64;
+/// What removing a small file counts for in the budget of [`crate::trash::Trash::empty`].
+pub const TRASH_FILE_BYTES_MIN: u64 = 64 * 1024;
 /// Bytes that a batch may decompress to while a record is looked up by time.
 pub const LOOKUP_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Bytes of a segment that compaction reads at once.

@@ -18,6 +18,7 @@ mod error;
 pub mod format;
 pub mod index;
 pub mod log;
+pub mod trash;
 
 mod segment;
 

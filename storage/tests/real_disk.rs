@@ -7,7 +7,7 @@ use std::path::Path;
 use bytes::Bytes;
 use pelton_model::batch::{BatchBuilder, BatchHeader, Batches, BuilderOptions};
 use pelton_model::slice::Slice;
-use pelton_model::{LeaderEpoch, NodeId, Offset, PartitionId, Timestamp, TopicId};
+use pelton_model::{LeaderEpoch, Monotonic, NodeId, Offset, PartitionId, Timestamp, TopicId};
 use pelton_storage::disk::kernel::{InPlace, KernelDisk};
 use pelton_storage::disk::{Disk, DiskFile, OpenMode};
 use pelton_storage::{
@@ -74,6 +74,7 @@ const CONFIG: LogConfig = LogConfig {
     index_interval_bytes: 4096,
     index_size_bytes_max: 10 * 1024 * 1024,
     compacted: false,
+    file_delete_delay_ms: 60_000,
 };
 
 fn options(clean: bool) -> OpenOptions {
@@ -135,7 +136,9 @@ async fn life_of_a_log(root: &Path) {
         at_least_one: true,
     };
     let kept = log.read(whole).await.expect("in range");
-    log.delete().await.expect("healthy disk");
+    log.delete(Monotonic(0)).await.expect("healthy disk");
+    let due = Monotonic(0).plus_ms(LogConfig::default().file_delete_delay_ms);
+    store.trash().empty(due, 1 << 40).await;
     assert!(disk.read_dir(root).await.expect("it exists").is_empty());
     let [Slice::File(range)] = &kept.slices[..] else {
         panic!("a large range comes as a file");

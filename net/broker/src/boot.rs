@@ -139,6 +139,9 @@ fn spawn_tasks<E: Env>(shard: &Rc<Shard<E>>) {
     shard
         .net
         .spawn(TaskClass::Request, Rc::clone(shard).run_maintenance());
+    shard
+        .net
+        .spawn(TaskClass::Background, Rc::clone(shard).run_background());
 }
 
 /// The controller's shard brings everything up.

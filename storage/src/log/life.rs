@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use bytes::Bytes;
-use pelton_model::{Offset, TopicId};
+use pelton_model::{Monotonic, Offset, TopicId};
 
 use super::gate::Gate;
 use super::tail::Tail;
@@ -58,6 +58,7 @@ impl<D: Disk> Log<D> {
             epochs: RefCell::new(parts.epochs),
             epochs_unwritten: Cell::new(parts.epochs_unwritten),
             tail: RefCell::new(Tail::new(&store.tail)),
+            trash: store.trash.clone(),
             read_last: RefCell::new(None),
         }
     }
@@ -191,15 +192,17 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// Renames the directory to `<topic>-<partition>.<topic id>-delete` as Kafka does, then removes it. The log answers
-    /// `Closed` from the call on; file ranges handed out stay readable.
+    /// Renames the directory to `<topic>-<partition>.<topic id>-delete` as Kafka does; it is removed after
+    /// `file.delete.delay.ms` ([`LogStore::trash`]). The log answers `Closed` from the call on; file ranges handed out stay
+    /// readable.
     ///
     /// # Errors
     /// `Disk`; what is left over is removed at the next start.
-    pub async fn delete(&self) -> Result<(), StorageError> {
+    pub async fn delete(&self, now: Monotonic) -> Result<(), StorageError> {
         self.status.set(Status::Closed);
         let _turn = self.gate.enter().await;
         self.tail.borrow_mut().clear();
+        self.read_last.take();
         let disk = &self.home.disk;
         let doomed = doomed_path(&self.home.directory, self.topic_id);
         match disk.remove_dir_all(&doomed).await {
@@ -208,10 +211,19 @@ impl<D: Disk> Log<D> {
             Err(error) => return Err(error.into()),
         }
         disk.rename(&self.home.directory, &doomed).await?;
+        self.trash.forget_below(&self.home.directory);
+        let lent = {
+            let segments = self.segments.borrow();
+            segments
+                .iter()
+                .flat_map(|segment| segment.take_lent())
+                .collect()
+        };
+        let due = now.plus_ms(self.config.get().file_delete_delay_ms);
+        self.trash.put_log(doomed.clone(), lent, due);
         if let Some(parent) = doomed.parent() {
             disk.sync_dir(parent).await?;
         }
-        disk.remove_dir_all(&doomed).await?;
         Ok(())
     }
 }

@@ -19,6 +19,7 @@ mod producers;
 mod read;
 mod recovery;
 mod scan;
+mod start;
 mod sync;
 mod tail;
 #[cfg(test)]
@@ -37,6 +38,7 @@ use crate::disk::{Disk, DiskError};
 use crate::epoch::{EpochCache, EpochEnd, EpochEntry};
 use crate::error::StorageError;
 use crate::segment::{Home, Segment};
+use crate::trash::Trash;
 use gate::Gate;
 use tail::{Tail, TailBytes};
 
@@ -45,12 +47,14 @@ use tail::{Tail, TailBytes};
 pub struct LogStore<D: Disk> {
     disk: D,
     tail: Rc<TailBytes>,
+    trash: Trash<D>,
 }
 
 impl<D: Disk> LogStore<D> {
     /// Makes the store of one shard.
     pub fn new(disk: D) -> Self {
         Self {
+            trash: Trash::new(disk.clone()),
             disk,
             tail: Rc::default(),
         }
@@ -59,6 +63,11 @@ impl<D: Disk> LogStore<D> {
     /// The disk.
     pub fn disk(&self) -> &D {
         &self.disk
+    }
+
+    /// What the logs have thrown away.
+    pub fn trash(&self) -> &Trash<D> {
+        &self.trash
     }
 }
 
@@ -179,6 +188,7 @@ pub struct Log<D: Disk> {
     /// The file says something else than `epochs`.
     epochs_unwritten: Cell<bool>,
     tail: RefCell<Tail>,
+    trash: Trash<D>,
     /// The closed segment that was read last: only it keeps its files open.
     read_last: RefCell<Option<Rc<Segment<D>>>>,
 }

@@ -58,7 +58,7 @@ impl<D: Disk> Log<D> {
         let end = self.log_end.get();
         let unsynced = self.segments_where(|segment| !segment.is_durable() || !segment.is_named());
         for segment in unsynced.iter().filter(|segment| !segment.is_durable()) {
-            segment.sync_log().await?;
+            segment.forgive(segment.sync_log().await)?;
         }
         if unsynced.iter().any(|segment| !segment.is_named()) {
             self.sync_names(&unsynced).await?;
@@ -72,7 +72,7 @@ impl<D: Disk> Log<D> {
         let end = self.log_end.get();
         let unsynced = self.segments_where(|segment| !segment.is_synced() || !segment.is_named());
         for segment in &unsynced {
-            segment.sync().await?;
+            segment.forgive(segment.sync().await)?;
         }
         let snapshots = self.snapshots_unsynced.borrow().clone();
         for snapshot in &snapshots {

@@ -9,6 +9,7 @@
 //! Places kept for later: the prepared tail belongs to [`Segment::append`], retention and compaction work on closed
 //! segments from outside.
 
+mod doom;
 mod times;
 mod walk;
 
@@ -38,6 +39,7 @@ pub(crate) enum FileKind {
     Log,
     Index,
     TimeIndex,
+    TxnIndex,
     Snapshot,
 }
 
@@ -47,6 +49,7 @@ impl FileKind {
             Self::Log => "log",
             Self::Index => "index",
             Self::TimeIndex => "timeindex",
+            Self::TxnIndex => "txnindex",
             Self::Snapshot => "snapshot",
         }
     }
@@ -92,6 +95,7 @@ pub(crate) struct Segment<D: Disk> {
     named: Cell<bool>,
     /// The batches at which recent reads stopped: where their readers go on. Empty for a segment nobody reads.
     next_reads: RefCell<VecDeque<Found>>,
+    doom: doom::Doom,
 }
 
 impl<D: Disk> Segment<D> {
@@ -112,6 +116,7 @@ impl<D: Disk> Segment<D> {
             durable: Cell::new(0),
             named: Cell::new(false),
             next_reads: RefCell::new(VecDeque::new()),
+            doom: doom::Doom::default(),
         }
     }
 
@@ -198,7 +203,7 @@ impl<D: Disk> Segment<D> {
         if let Some(file) = &*self.file.borrow() {
             return Ok(Rc::clone(file));
         }
-        let path = file_path(&self.home.directory, self.base, FileKind::Log);
+        let path = self.path(FileKind::Log);
         let file = Rc::new(self.home.disk.open(&path, OpenMode::Write).await?);
         self.file.replace(Some(Rc::clone(&file)));
         Ok(file)
@@ -209,7 +214,7 @@ impl<D: Disk> Segment<D> {
         if self.offsets.is_open() && self.times.is_open() {
             return Ok(());
         }
-        let path = |kind| file_path(&self.home.directory, self.base, kind);
+        let path = |kind| self.path(kind);
         self.offsets
             .load(&self.home.disk, &path(FileKind::Index))
             .await?;
@@ -220,7 +225,7 @@ impl<D: Disk> Segment<D> {
 
     /// Empties the indexes to be filled by [`Segment::note`].
     pub(crate) async fn reset_indexes(&self) -> Result<(), DiskError> {
-        let path = |kind| file_path(&self.home.directory, self.base, kind);
+        let path = |kind| self.path(kind);
         self.offsets
             .reset(&self.home.disk, &path(FileKind::Index))
             .await?;
@@ -235,6 +240,7 @@ impl<D: Disk> Segment<D> {
 
     /// Closes the files of a segment at rest; they are opened again when needed.
     pub(crate) fn release(&self) {
+        self.note_lent();
         self.file.replace(None);
         self.next_reads.take();
         self.offsets.release();

@@ -2,7 +2,7 @@
 
 use pelton_model::{Offset, Timestamp};
 
-use super::{FileKind, MaxTimestamp, Segment, file_path};
+use super::{FileKind, MaxTimestamp, Segment};
 use crate::disk::Disk;
 use crate::error::StorageError;
 
@@ -28,10 +28,7 @@ impl<D: Disk> Segment<D> {
             return Ok(self.max_timestamp.get());
         }
         self.times
-            .load(
-                &self.home.disk,
-                &file_path(&self.home.directory, self.base, FileKind::TimeIndex),
-            )
+            .load(&self.home.disk, &self.path(FileKind::TimeIndex))
             .await?;
         let last = self.times.last();
         self.times.release();

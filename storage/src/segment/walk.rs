@@ -11,7 +11,7 @@ use bytes::Bytes;
 use pelton_model::Offset;
 use pelton_model::batch::{BatchError, BatchHeader, HEADER_BYTES};
 
-use super::{FileKind, Segment, file_path};
+use super::{FileKind, Segment};
 use crate::config::HEADER_BLOCK_BYTES;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, StorageError};
@@ -40,7 +40,7 @@ impl<D: Disk> Segment<D> {
     pub(crate) async fn walk(&self, position: u64) -> Result<HeaderWalk<D::File>, StorageError> {
         Ok(HeaderWalk {
             file: self.file().await?,
-            path: file_path(&self.home.directory, self.base, FileKind::Log),
+            path: self.path(FileKind::Log),
             position,
             end: self.size.get(),
             block: Bytes::new(),
@@ -90,7 +90,7 @@ impl<D: Disk> Segment<D> {
             }
             Ok(_) | Err(StorageError::Corrupt { .. }) => {
                 tracing::warn!(
-                    segment = %file_path(&self.home.directory, self.base, FileKind::Index).display(),
+                    segment = %self.path(FileKind::Index).display(),
                     position, "index entry leads to no batch; scanning instead"
                 );
                 self.walk(0).await

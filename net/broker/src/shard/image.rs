@@ -16,6 +16,7 @@ use pelton_model::producer_state::ProducerStates;
 use pelton_model::{ErrorCode, Offset, PartitionId, TopicPartition};
 use pelton_storage::disk::Disk;
 use pelton_storage::{Log, LogConfig, OpenOptions, StorageError};
+use pelton_transport::net::Net;
 
 use super::cleaner::CleanState;
 use super::directory::DirIndex;
@@ -73,7 +74,7 @@ impl<E: Env> Shard<E> {
             self.slots.borrow_mut().remove(&slot.id);
             self.refuse_commits(slot.id, ErrorCode::UnknownTopicOrPartition);
             self.on_gone(slot.id);
-            if let Err(error) = slot.log.delete().await {
+            if let Err(error) = slot.log.delete(self.net.now()).await {
                 tracing::warn!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot delete the log");
             }
         }
@@ -338,6 +339,7 @@ fn log_config(config: &TopicConfig) -> LogConfig {
         index_interval_bytes: config.index_interval_bytes,
         index_size_bytes_max: config.segment_index_bytes,
         compacted: config.cleanup_policy.compact,
+        file_delete_delay_ms: u64::try_from(config.file_delete_delay_ms).unwrap_or(0),
     }
 }
 

@@ -10,6 +10,7 @@
 //! Not here: what a request means (handlers), where bytes go on the wire (protocol), when shards start and stop (boot).
 
 pub(crate) mod append;
+mod background;
 pub(crate) mod calls;
 pub(crate) mod cleaner;
 pub(crate) mod credits;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::error::ReadError;
+use pelton_model::Monotonic;
 
 // Goal: every byte comes back, whatever the read size. Method: many batches over many segments, several read sizes,
 // once from the writing log and once after a clean reopen.
@@ -233,14 +234,31 @@ fn idle_epochs_cost_nothing() {
     assert_eq!(end.map(|end| (end.epoch.0, end.end_offset.0)), Some((0, 3)));
 }
 
-// Goal: deletion leaves nothing behind and ends the log. Method: delete, list, ask.
+// Goal: deletion renames the directory away at once, removes it when it is due and ends the log. Method: delete, list, ask.
 #[test]
 fn deletion() {
     let rig = Rig::new(small_segments());
     rig.append(30, 2);
-    block_on(rig.log.delete()).expect("healthy disk");
-    let left = block_on(rig.disk.read_dir(Path::new("/data"))).expect("it exists");
-    assert_eq!(left, []);
+    block_on(rig.log.delete(Monotonic(0))).expect("healthy disk");
+    let names = || {
+        let left = block_on(rig.disk.read_dir(Path::new("/data"))).expect("it exists");
+        left.into_iter().map(|entry| entry.name).collect::<Vec<_>>()
+    };
+    let doomed = format!("topic-0.{}-delete", "09".repeat(16));
+    assert_eq!(names(), [&*doomed]);
+    let delay = small_segments().file_delete_delay_ms;
+    block_on(
+        rig.store
+            .trash()
+            .empty(Monotonic(0).plus_ms(delay - 1), u64::MAX),
+    );
+    assert_eq!(names(), [&*doomed]);
+    block_on(
+        rig.store
+            .trash()
+            .empty(Monotonic(0).plus_ms(delay), u64::MAX),
+    );
+    assert_eq!(names(), [""; 0]);
     assert!(matches!(
         block_on(rig.log.sync()),
         Err(StorageError::Closed { .. })

@@ -5,6 +5,7 @@ mod files;
 mod lookup;
 mod model;
 mod recovery;
+mod start;
 mod sync;
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,42 @@
+//! Storage work beside the requests: one task for each shard, one thing after the other in small pieces.
+//!
+//! Invariants:
+//! 1. One round at a time; between its pieces other tasks run. What waits for the device does so on the helper thread.
+//! 2. Nothing here has a task or a timer for each partition.
+//! 3. A stop ends it: logs that are being closed are left alone, what is in the trash goes at the next start.
+
+use std::rc::Rc;
+
+use pelton_transport::net::Net;
+
+use super::Shard;
+use crate::env::Env;
+
+/// The pause before a round when there is nothing left to do.
+const IDLE_MS: u64 = 100;
+/// The pause while there is more to do, so that what was queued behind a piece at the device goes first.
+const BUSY_MS: u64 = 20;
+/// Bytes of deleted files that are given back in one piece: about a millisecond of the filesystem's time.
+const TRASH_STEP_BYTES: u64 = 8 * 1024 * 1024;
+
+impl<E: Env> Shard<E> {
+    /// Runs until the shard stops. Each round does a piece of every kind of work.
+    pub(crate) async fn run_background(self: Rc<Self>) {
+        let mut pause_ms = IDLE_MS;
+        loop {
+            self.net.sleep_until(self.net.now().plus_ms(pause_ms)).await;
+            if self.is_stopping.get() {
+                return;
+            }
+            let is_busy = self.empty_trash().await;
+            pause_ms = if is_busy { BUSY_MS } else { IDLE_MS };
+        }
+    }
+
+    /// Removes deleted files that are due; says whether more are.
+    async fn empty_trash(&self) -> bool {
+        let now = self.net.now();
+        let emptied = self.store.trash().empty(now, TRASH_STEP_BYTES).await;
+        emptied.has_more
+    }
+}
