@@ -24,6 +24,15 @@ pub fn encode(leader: NodeId, epoch: LeaderEpoch) -> String {
     )
 }
 
+/// The same in a static quorum (`kraft.version` 0), where Kafka writes the older form of the file.
+#[must_use]
+pub fn encode_static(leader: NodeId, epoch: LeaderEpoch) -> String {
+    format!(
+        "{{\"clusterId\":\"\",\"leaderId\":{leader},{EPOCH_KEY}{epoch},\"votedId\":-1,\
+         \"appliedOffset\":0,\"currentVoters\":[{{\"voterId\":{leader}}}],\"data_version\":0}}"
+    )
+}
+
 /// The epoch in the file's text; none when there is no such number, and the log alone must tell.
 #[must_use]
 pub fn leader_epoch(text: &str) -> Option<LeaderEpoch> {
@@ -46,6 +55,10 @@ mod tests {
         let file = "{\"leaderId\":1,\"leaderEpoch\":3,\"votedId\":-1,\
                     \"votedDirectoryId\":\"AAAAAAAAAAAAAAAAAAAAAA\",\"data_version\":1}";
         assert_eq!(encode(NodeId(1), LeaderEpoch(3)), file);
+        check(file, Some(3));
+        let file = "{\"clusterId\":\"\",\"leaderId\":1,\"leaderEpoch\":3,\"votedId\":-1,\
+                    \"appliedOffset\":0,\"currentVoters\":[{\"voterId\":1}],\"data_version\":0}";
+        assert_eq!(encode_static(NodeId(1), LeaderEpoch(3)), file);
         check(file, Some(3));
         check("{\"leaderEpoch\": 12}", Some(12));
         check("{\"leaderEpoch\":", None);

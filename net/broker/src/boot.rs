@@ -20,9 +20,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use pelton_machine::budget::MemoryBudget;
-use pelton_machine::controller::{BrokerStart, supported_features};
+use pelton_machine::controller::{BrokerStart, QuorumStart, supported_features};
 use pelton_model::config::broker::BrokerConfig;
 use pelton_model::config::listener::Listener;
+use pelton_model::record_type::control::VotersRecordEndpoint;
 use pelton_model::record_type::metadata::BrokerEndpoint;
 use pelton_model::{PartitionId, limits};
 use pelton_protocol::codec::Str;
@@ -30,11 +31,11 @@ use pelton_storage::LogDir;
 use pelton_storage::dir::{Checkpoint, CheckpointRow, DirOptions};
 use pelton_transport::net::{Listener as _, Net, SocketOptions, TaskClass};
 
-pub use self::error::BootError;
+pub use self::error::{BootError, MetadataFault};
 pub use self::opening::{Directory, Endpoint, Identity, Opening};
 pub(crate) use self::stop::await_peers;
 use crate::connection;
-use crate::controller::{self, Controller, METADATA_TOPIC};
+use crate::controller::{self, Controller, LoadOptions, METADATA_TOPIC};
 use crate::env::Env;
 use crate::shard::message::{PartitionCheckpoint, Request, Response};
 use crate::shard::{CONTROLLER_SHARD, Shard};
@@ -169,8 +170,19 @@ async fn lead<E: Env>(shard: &Rc<Shard<E>>) -> Result<(LogDir<E::Disk>, Serving)
     });
     let directory_id = inventory.meta.directory_id;
     let opening = Arc::new(Opening::new(Arc::clone(&identity), inventory));
-    let metadata_path = directory.partition_path(METADATA_TOPIC, PartitionId(0));
-    let loaded = controller::load(&shard.store, metadata_path, &opening).await?;
+    let quorum = QuorumStart {
+        node_id: shard.config.node_id,
+        directory_id,
+        endpoints: voter_endpoints(&shard.config.metadata_log.controller_listeners),
+    };
+    let load = LoadOptions {
+        directory: directory.partition_path(METADATA_TOPIC, PartitionId(0)),
+        opening: &opening,
+        config: &shard.config.metadata_log,
+        node: &quorum,
+        now: shard.net.wall_clock(),
+    };
+    let loaded = controller::load(&shard.store, load).await?;
     let node = BrokerStart {
         broker_id: shard.config.node_id,
         incarnation_id: shard.draw_id(),
@@ -179,11 +191,13 @@ async fn lead<E: Env>(shard: &Rc<Shard<E>>) -> Result<(LogDir<E::Disk>, Serving)
         rack: shard.config.broker_rack.clone(),
         log_dirs: vec![directory_id],
     };
-    let controller = Controller::start(shard, loaded, &node).await?;
+    let controller = Controller::start(shard, loaded, &node, &quorum).await?;
     controller.publish(shard, Some(opening)).await;
     shard
         .net
         .spawn(TaskClass::Request, Rc::clone(&controller).run());
+    let snapshots = Rc::clone(&controller).run_snapshots(Rc::clone(shard));
+    shard.net.spawn(TaskClass::Background, snapshots);
     let _first_time = shard.controller.set(controller);
     listen_everywhere(shard, &addresses, early).await?;
     addresses.shrink_to_fit();
@@ -326,6 +340,16 @@ fn endpoints(advertised: &[Listener], addresses: &[SocketAddr]) -> Vec<Endpoint>
         },
     })
     .collect()
+}
+
+/// Where a Kafka on the same settings would be reached by other voters.
+fn voter_endpoints(listeners: &[Listener]) -> Vec<VotersRecordEndpoint> {
+    let endpoint = |listener: &Listener| VotersRecordEndpoint {
+        name: listener.name.clone(),
+        host: listener.host.clone(),
+        port: listener.port,
+    };
+    listeners.iter().map(endpoint).collect()
 }
 
 fn registered(advertised: &[Listener], endpoints: &[Endpoint]) -> Vec<BrokerEndpoint> {

@@ -36,10 +36,10 @@ pub use create_topics::{
 };
 pub use delete_topics::{DeletableTopic, DeleteTopicResult, delete_topics};
 pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
-pub use quorum::{QuorumStart, next_epoch, quorum_records};
+pub use quorum::{QuorumImage, QuorumStart, next_epoch, quorum_records};
 pub use start::{
-    BrokerStart, METADATA_VERSION, METADATA_VERSION_MIN, StartError, Started, start,
-    supported_features,
+    BrokerStart, METADATA_VERSION, METADATA_VERSION_MIN, StartError, Started, bootstrap_records,
+    start, start_with, supported_features,
 };
 pub use topic_name::{InvalidTopicName, is_internal_topic, validate_topic_name};
 

@@ -1,7 +1,7 @@
 //! What a start of the node writes: bootstrap, registration, leadership.
 //!
 //! Invariants:
-//! 1. The first start finalizes `metadata.version` inside a metadata transaction, as Kafka's bootstrap does.
+//! 1. The first start writes the bootstrap records, `metadata.version` among them, inside a metadata transaction, as Kafka does.
 //! 2. Every start registers a new incarnation; its broker epoch is the offset of its registration record.
 //! 3. Every start gives each partition that this broker can lead a present leader field: the leader epoch and the
 //!    partition epoch grow by one. So what a client or a record kept from before a crash is told apart from now.
@@ -9,7 +9,7 @@
 //! 4. A stop writes nothing: a clean and an unclean stop look the same here.
 //! 5. A partition whose directory is not among this start's directories has no leader.
 //!
-//! It finalizes no feature but `metadata.version`: the others come with what they switch on. Without eligible leader
+//! Of its own it finalizes no feature but `metadata.version`: the others come with what they switch on. Without eligible leader
 //! replicas the last replica never leaves the ISR; where a Kafka that had them left the ISR empty, the eligible
 //! replica (or the last one known) takes over. Source: KIP-631, KIP-778, KIP-966, logs of Apache Kafka 4.3.1.
 
@@ -30,6 +30,9 @@ use crate::image::{MetadataImage, PartitionImage, TopicImage};
 pub const METADATA_VERSION: i16 = 30;
 /// The lowest metadata version that Apache Kafka 4.3, and we, still read (3.3-IV3).
 pub const METADATA_VERSION_MIN: i16 = 7;
+
+/// The first metadata version with metadata transactions (3.6-IV1).
+const TRANSACTIONS_SINCE: i16 = 13;
 
 /// Directory ids up to this one stand for no directory: unassigned, lost, migrating.
 const RESERVED_DIRECTORY_ID_LAST: u128 = 2;
@@ -68,6 +71,10 @@ pub enum StartError {
     MetadataVersion(i16),
     /// Brokers with other ids are registered: the log is one of a larger cluster.
     OtherBrokers(Vec<NodeId>),
+    /// Other nodes vote on the log: it is one of a larger quorum.
+    OtherVoters(Vec<NodeId>),
+    /// The log's `kraft.version` is one that we do not know.
+    KRaftVersion(i16),
 }
 
 impl fmt::Display for StartError {
@@ -78,17 +85,29 @@ impl fmt::Display for StartError {
                 "the metadata log has metadata.version {level}, supported are \
                  {METADATA_VERSION_MIN} to {METADATA_VERSION}"
             ),
-            Self::OtherBrokers(ids) => {
-                let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-                write!(
-                    f,
-                    "the metadata log belongs to a cluster that also has broker {}; a lone node \
-                     cannot take it over",
-                    ids.join(", ")
-                )
-            }
+            Self::OtherBrokers(ids) => write!(
+                f,
+                "the metadata log belongs to a cluster that also has broker {}; a lone node \
+                 cannot take it over",
+                list(ids)
+            ),
+            Self::OtherVoters(ids) => write!(
+                f,
+                "the metadata log belongs to a quorum that also has voter {}; a lone node cannot \
+                 take it over",
+                list(ids)
+            ),
+            Self::KRaftVersion(level) => write!(
+                f,
+                "the metadata log has kraft.version {level}, supported are 0 and 1"
+            ),
         }
     }
+}
+
+fn list(ids: &[NodeId]) -> String {
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    ids.join(", ")
 }
 
 impl std::error::Error for StartError {}
@@ -111,11 +130,33 @@ pub fn supported_features() -> Vec<BrokerFeature> {
     ]
 }
 
-/// Decides what a start writes. The records follow directly on the image's last offset.
+/// What a new log begins with unless its `bootstrap.checkpoint` says otherwise.
+#[must_use]
+pub fn bootstrap_records() -> Vec<MetadataRecord> {
+    let version = FeatureLevelRecord {
+        name: METADATA_VERSION_FEATURE.to_owned(),
+        feature_level: METADATA_VERSION,
+    };
+    vec![version.into()]
+}
+
+/// As [`start_with`], with [`bootstrap_records`].
+///
+/// # Errors
+/// As [`start_with`].
+pub fn start(image: &MetadataImage, node: &BrokerStart) -> Result<Decision<Started>, StartError> {
+    start_with(image, node, &bootstrap_records())
+}
+
+/// Decides what a start writes. The records follow directly on the image's last offset; a new log begins with `bootstrap`.
 ///
 /// # Errors
 /// When the log is not one that this node may write to; the start must be refused.
-pub fn start(image: &MetadataImage, node: &BrokerStart) -> Result<Decision<Started>, StartError> {
+pub fn start_with(
+    image: &MetadataImage,
+    node: &BrokerStart,
+    bootstrap: &[MetadataRecord],
+) -> Result<Decision<Started>, StartError> {
     let stable = image.stable();
     check(stable, node)?;
     let mut records: Vec<MetadataRecord> = Vec::new();
@@ -125,7 +166,8 @@ pub fn start(image: &MetadataImage, node: &BrokerStart) -> Result<Decision<Start
     }
     let first = stable.metadata_version().is_none();
     if first {
-        bootstrap(&mut records);
+        check_level(bootstrap_level(bootstrap))?;
+        begin(bootstrap, &mut records);
     }
     let index = i64::try_from(records.len()).expect("a handful of records");
     let broker_epoch = image.next_offset().plus(index).0;
@@ -151,10 +193,8 @@ pub fn start(image: &MetadataImage, node: &BrokerStart) -> Result<Decision<Start
 }
 
 fn check(image: &MetadataImage, node: &BrokerStart) -> Result<(), StartError> {
-    if let Some(level) = image.metadata_version()
-        && !(METADATA_VERSION_MIN..=METADATA_VERSION).contains(&level)
-    {
-        return Err(StartError::MetadataVersion(level));
+    if let Some(level) = image.metadata_version() {
+        check_level(level)?;
     }
     let ids = image.brokers().map(|broker| NodeId(broker.broker_id));
     let others: Vec<NodeId> = ids.filter(|id| *id != node.broker_id).collect();
@@ -165,15 +205,35 @@ fn check(image: &MetadataImage, node: &BrokerStart) -> Result<(), StartError> {
     }
 }
 
-fn bootstrap(records: &mut Vec<MetadataRecord>) {
-    let name = Some("Bootstrap records".to_owned());
-    records.push(BeginTransactionRecord { name }.into());
-    let version = FeatureLevelRecord {
-        name: METADATA_VERSION_FEATURE.to_owned(),
-        feature_level: METADATA_VERSION,
-    };
-    records.push(version.into());
-    records.push(EndTransactionRecord {}.into());
+fn check_level(level: i16) -> Result<(), StartError> {
+    if (METADATA_VERSION_MIN..=METADATA_VERSION).contains(&level) {
+        Ok(())
+    } else {
+        Err(StartError::MetadataVersion(level))
+    }
+}
+
+/// The metadata version that these records finalize; 0 when they finalize none.
+fn bootstrap_level(records: &[MetadataRecord]) -> i16 {
+    let mut levels = records.iter().filter_map(|record| {
+        let MetadataRecord::FeatureLevel(record) = record else {
+            return None;
+        };
+        (record.name == METADATA_VERSION_FEATURE).then_some(record.feature_level)
+    });
+    levels.next().unwrap_or(0)
+}
+
+fn begin(bootstrap: &[MetadataRecord], records: &mut Vec<MetadataRecord>) {
+    let in_transaction = bootstrap_level(bootstrap) >= TRANSACTIONS_SINCE;
+    if in_transaction {
+        let name = Some("Bootstrap records".to_owned());
+        records.push(BeginTransactionRecord { name }.into());
+    }
+    records.extend_from_slice(bootstrap);
+    if in_transaction {
+        records.push(EndTransactionRecord {}.into());
+    }
 }
 
 fn registration(node: &BrokerStart, broker_epoch: i64) -> RegisterBrokerRecord {

@@ -1,6 +1,5 @@
 //! Tests of the controller's decisions against what Apache Kafka 4.3.1 answers, and of the starts of a node.
 
-use pelton_model::record_type::control::ControlRecord;
 use pelton_model::record_type::metadata::{
     BeginTransactionRecord, FeatureLevelRecord, MetadataRecord, PartitionChangeRecord,
     RegisterBrokerRecord, TopicRecord,
@@ -9,9 +8,9 @@ use pelton_model::{ErrorCode, LeaderEpoch, NodeId, Offset, PartitionId, TopicId}
 
 use super::{
     BrokerStart, CreatableTopic, CreatePartitionsOptions, CreateTopicResult, CreateTopicsOptions,
-    CreatedTopic, Decision, DeletableTopic, NewPartitions, QuorumStart, Refusal, StartError,
+    CreatedTopic, Decision, DeletableTopic, NewPartitions, Refusal, StartError,
     allocate_producer_ids, auto_create_topics, create_partitions, create_topics, delete_topics,
-    next_epoch, quorum_records, start, supported_features, validate_topic_name,
+    start, supported_features, validate_topic_name,
 };
 use crate::image::MetadataImage;
 
@@ -706,29 +705,4 @@ fn topic_names() {
     check("a/b", false);
     check("ä", false);
     check("a\0", false);
-}
-
-// Goal: each start leads a new epoch and says so; the first names the voters. Method: epochs of log and file, records.
-#[test]
-fn quorum_of_one() {
-    fn check(quorum_state: Option<i32>, expected: i32) {
-        let epoch = next_epoch(&started(), quorum_state.map(LeaderEpoch));
-        assert_eq!(epoch, LeaderEpoch(expected));
-    }
-    check(None, 2);
-    check(Some(1), 2);
-    check(Some(7), 8);
-    assert_eq!(next_epoch(&MetadataImage::new(), None), LeaderEpoch(1));
-    let node = |first| QuorumStart {
-        node_id: NODE,
-        directory_id: DIRECTORY,
-        endpoints: Vec::new(),
-        first,
-    };
-    let types = |first| -> Vec<i16> {
-        let records = quorum_records(&node(first));
-        records.iter().map(ControlRecord::key_type).collect()
-    };
-    assert_eq!(types(true), [2, 5, 6]);
-    assert_eq!(types(false), [2]);
 }

@@ -10,10 +10,18 @@ use pelton_model::record_type::metadata::{
     ClientQuotaRecord, ConfigRecord, EntityData, FeatureLevelRecord, METADATA_VERSION_FEATURE,
     MetadataRecord, ProducerIdsRecord, TopicRecord, ZkMigrationStateRecord,
 };
+use pelton_model::{LeaderEpoch, Offset};
 
 use super::{MetadataImage, QuotaEntity, TopicImage};
 
 impl MetadataImage {
+    /// Takes the place in the log that a snapshot stands for, once its records are replayed: `next` is the offset after the last
+    /// record contained, `epoch` the leader epoch of that record. Offsets within a snapshot mean nothing.
+    pub fn stand_at(&mut self, next: Offset, epoch: LeaderEpoch) {
+        self.applied = next.plus(-1);
+        self.applied_epoch = epoch;
+    }
+
     /// The records that build this state from nothing, for a snapshot.
     ///
     /// # Panics

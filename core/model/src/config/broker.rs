@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use super::ConfigError;
 use super::directories;
 use super::listener::{self, Listener};
+use super::metadata_log::MetadataLogConfig;
 use super::topic::TopicConfig;
 use super::values::Values;
 use crate::id::NodeId;
@@ -105,6 +106,8 @@ pub struct BrokerConfig {
     pub transaction_state_log: InternalTopic,
     /// `__share_group_state`.
     pub share_state_topic: InternalTopic,
+    /// The metadata log.
+    pub metadata_log: MetadataLogConfig,
     /// What a topic without overrides has.
     pub topic_defaults: TopicConfig,
     /// What the operator should know once about settings that were bent.
@@ -164,6 +167,7 @@ impl BrokerConfig {
                 true,
                 &mut notes,
             )?,
+            metadata_log: MetadataLogConfig::resolve(values, listeners.controllers)?,
             topic_defaults: TopicConfig::resolve(&set, &BTreeMap::new())?,
             notes,
             set,

@@ -66,6 +66,8 @@ pub(super) struct Listeners {
     pub(super) bound: Vec<Listener>,
     /// What to tell clients: one for each of `bound`, in its order.
     pub(super) advertised: Vec<Listener>,
+    /// What a Kafka on these settings would tell other controllers.
+    pub(super) controllers: Vec<Listener>,
 }
 
 /// Reads the three listener settings.
@@ -75,11 +77,12 @@ pub(super) fn resolve(values: Values<'_>, hostname: &str) -> Result<Listeners, C
         .map(str::to_ascii_uppercase)
         .collect();
     let is_client = |listener: &Listener| !controllers.contains(&listener.name);
-    let mut bound = parse_list(values, LISTENERS)?;
-    bound.retain(is_client);
+    let all_bound = parse_list(values, LISTENERS)?;
+    let all_told = parse_list(values, ADVERTISED)?;
+    let controllers = of_controllers(&controllers, &all_bound, &all_told, hostname);
+    let bound: Vec<Listener> = all_bound.into_iter().filter(is_client).collect();
     check_bound(values, &bound)?;
-    let mut told = parse_list(values, ADVERTISED)?;
-    told.retain(is_client);
+    let told: Vec<Listener> = all_told.into_iter().filter(is_client).collect();
     check_advertised(values, &bound, &told)?;
     let advertised = bound
         .iter()
@@ -88,7 +91,35 @@ pub(super) fn resolve(values: Values<'_>, hostname: &str) -> Result<Listeners, C
             advertise(given.unwrap_or(listener), hostname)
         })
         .collect::<Result<_, _>>()?;
-    Ok(Listeners { bound, advertised })
+    Ok(Listeners {
+        bound,
+        advertised,
+        controllers,
+    })
+}
+
+/// The listeners of a controller as they are advertised: a host that stands for every interface becomes this machine's name.
+fn of_controllers(
+    names: &[String],
+    bound: &[Listener],
+    told: &[Listener],
+    hostname: &str,
+) -> Vec<Listener> {
+    let by_name = |listeners: &[Listener], name: &String| {
+        let found = listeners.iter().find(|listener| listener.name == *name);
+        found.cloned()
+    };
+    let found = names
+        .iter()
+        .filter_map(|name| by_name(told, name).or_else(|| by_name(bound, name)));
+    found
+        .map(|mut listener| {
+            if matches!(listener.host.as_str(), "" | "0.0.0.0" | "::") {
+                hostname.clone_into(&mut listener.host);
+            }
+            listener
+        })
+        .collect()
 }
 
 fn parse_list(values: Values<'_>, key: &str) -> Result<Vec<Listener>, ConfigError> {

@@ -9,6 +9,7 @@
 pub mod broker;
 pub mod key;
 pub mod listener;
+pub mod metadata_log;
 pub mod names;
 pub mod properties;
 pub mod table;

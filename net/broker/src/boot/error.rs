@@ -3,12 +3,14 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use pelton_machine::controller::StartError;
 use pelton_machine::image::ReplayError;
 use pelton_model::Offset;
 use pelton_model::batch::BatchError;
 use pelton_protocol::metadata_record::LogError;
+use pelton_protocol::metadata_snapshot::SnapshotError;
 use pelton_storage::disk::DiskError;
 use pelton_storage::{DirError, ReadError, StorageError};
 
@@ -44,17 +46,32 @@ pub enum BootError {
     QuorumState(DiskError),
     /// Bytes of the metadata log cannot be read.
     MetadataBytes(io::Error),
-    /// The metadata log begins behind a snapshot, which this version cannot read.
+    /// The metadata log does not begin at 0, and no whole snapshot holds what came before.
     MetadataSnapshotNeeded {
         /// Its first offset.
         log_start: Offset,
     },
-    /// A batch of the metadata log is damaged.
-    MetadataBatch(BatchError),
-    /// A record of the metadata log cannot be understood.
-    MetadataRecord(LogError),
-    /// A record of the metadata log contradicts those before it.
-    MetadataReplay(ReplayError),
+    /// A snapshot contains more than the metadata log holds: its end is gone.
+    MetadataLogLost {
+        /// The snapshot.
+        path: PathBuf,
+        /// Where the log ends.
+        log_end: Offset,
+    },
+    /// There are partitions, but no metadata log that names them.
+    MetadataMissing {
+        /// Where it should be.
+        directory: PathBuf,
+    },
+    /// A file beside the metadata log cannot be read or written.
+    MetadataFile(DiskError),
+    /// The metadata log or a snapshot holds what cannot be used.
+    Metadata {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: MetadataFault,
+    },
     /// The metadata log is not one that this node may take over.
     MetadataStart(StartError),
     /// The metadata log cannot be written.
@@ -63,6 +80,45 @@ pub enum BootError {
     Unclean,
     /// The broker was stopped before it served.
     Stopped,
+}
+
+/// What is wrong with a file of metadata.
+#[derive(Debug)]
+pub enum MetadataFault {
+    /// A batch is malformed.
+    Batch(BatchError),
+    /// A record cannot be understood.
+    Record(LogError),
+    /// A record contradicts those before it.
+    Replay(ReplayError),
+    /// A snapshot is damaged, or cannot be understood.
+    Snapshot(SnapshotError),
+    /// A snapshot ends within a metadata transaction.
+    OpenTransaction,
+}
+
+impl fmt::Display for MetadataFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Batch(error) => write!(f, "damaged: {error}"),
+            Self::Record(error) => write!(f, "holds what cannot be understood: {error}"),
+            Self::Replay(error) => write!(f, "contradicts itself: {error}"),
+            Self::Snapshot(error) => write!(f, "cannot be used: {error}"),
+            Self::OpenTransaction => f.write_str("ends within a metadata transaction"),
+        }
+    }
+}
+
+impl std::error::Error for MetadataFault {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Batch(error) => Some(error),
+            Self::Record(error) => Some(error),
+            Self::Replay(error) => Some(error),
+            Self::Snapshot(error) => Some(error),
+            Self::OpenTransaction => None,
+        }
+    }
 }
 
 impl fmt::Display for BootError {
@@ -89,16 +145,22 @@ impl fmt::Display for BootError {
             Self::MetadataBytes(error) => write!(f, "cannot read the metadata log: {error}"),
             Self::MetadataSnapshotNeeded { log_start } => write!(
                 f,
-                "the metadata log begins at offset {log_start}, behind a snapshot, which this version cannot read"
+                "the metadata log begins at offset {log_start}, and no whole snapshot holds what came before; put one back \
+                 from a copy"
             ),
-            Self::MetadataBatch(error) => write!(f, "the metadata log is damaged: {error}"),
-            Self::MetadataRecord(error) => write!(
+            Self::MetadataLogLost { path, log_end } => write!(
                 f,
-                "the metadata log holds a record that cannot be understood: {error}"
+                "the metadata log ends at offset {log_end}, before the end of snapshot {}: a part of it is lost; put it back \
+                 from a copy",
+                path.display()
             ),
-            Self::MetadataReplay(error) => {
-                write!(f, "the metadata log contradicts itself: {error}")
-            }
+            Self::MetadataMissing { directory } => write!(
+                f,
+                "there are partitions, but no metadata log in {} names them; if it lies elsewhere, move it there",
+                directory.display()
+            ),
+            Self::MetadataFile(error) => error.fmt(f),
+            Self::Metadata { path, fault } => write!(f, "{}: {fault}", path.display()),
             Self::MetadataStart(error) => error.fmt(f),
             Self::MetadataWrite(error) => write!(f, "cannot write the metadata log: {error}"),
             Self::Unclean => {
@@ -118,12 +180,13 @@ impl std::error::Error for BootError {
             Self::MetadataRead(error) => Some(error),
             Self::MetadataBytes(error) => Some(error),
             Self::QuorumState(error) => Some(error),
-            Self::MetadataBatch(error) => Some(error),
-            Self::MetadataRecord(error) => Some(error),
-            Self::MetadataReplay(error) => Some(error),
+            Self::MetadataFile(error) => Some(error),
+            Self::Metadata { fault, .. } => Some(fault),
             Self::MetadataStart(error) => Some(error),
             Self::ListenElsewhere { .. }
             | Self::MetadataSnapshotNeeded { .. }
+            | Self::MetadataLogLost { .. }
+            | Self::MetadataMissing { .. }
             | Self::Unclean
             | Self::Stopped => None,
         }

@@ -9,7 +9,10 @@
 //! 3. After a failed append or sync nothing more is decided: KAFKA_STORAGE_ERROR until the process starts again.
 
 mod command;
+mod format;
 mod load;
+mod restore;
+mod snapshot;
 mod write;
 
 use std::cell::{Cell, RefCell};
@@ -17,15 +20,17 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-use pelton_machine::controller::{self, BrokerStart, QuorumStart};
+use pelton_machine::controller::{self, BrokerStart, QuorumImage, QuorumStart};
 use pelton_machine::image::MetadataImage;
 use pelton_model::task::{Notify, OnceSender, oneshot};
-use pelton_model::{ErrorCode, LeaderEpoch, Offset};
+use pelton_model::{ErrorCode, LeaderEpoch, Monotonic, Offset, Timestamp};
 use pelton_storage::{Log, StorageError};
+use pelton_transport::net::Net;
 
 pub use self::command::{Answer, Command};
 use self::load::Loaded;
-pub(crate) use self::load::load;
+pub(crate) use self::load::{LoadOptions, load};
+use self::restore::Snapshots;
 use crate::boot::{BootError, Opening};
 use crate::env::Env;
 use crate::shard::Shard;
@@ -42,6 +47,14 @@ pub(crate) struct Controller<E: Env> {
     /// The leader epoch of this run in the metadata log.
     epoch: LeaderEpoch,
     broker_epoch: Cell<i64>,
+    quorum: RefCell<QuorumImage>,
+    snapshots: RefCell<Snapshots>,
+    /// When the newest snapshot was written, or this run began.
+    snapshot_at: Cell<Monotonic>,
+    /// Bytes of the log that no snapshot contains.
+    unsnapshotted_bytes: Cell<u64>,
+    /// The time of the last record.
+    last_timestamp: Cell<Timestamp>,
     has_failed: Cell<bool>,
     queue: RefCell<VecDeque<(Command, OnceSender<Answer>)>>,
     wanted: Notify,
@@ -53,28 +66,31 @@ impl<E: Env> Controller<E> {
         shard: &Rc<Shard<E>>,
         loaded: Loaded<E::Disk>,
         node: &BrokerStart,
+        quorum: &QuorumStart,
     ) -> Result<Rc<Self>, BootError> {
         let controller = Rc::new(Self {
             shard: Rc::downgrade(shard),
             log: loaded.log,
             epoch: loaded.epoch,
-            image: RefCell::new(loaded.image),
+            image: RefCell::new(loaded.state.image),
             broker_epoch: Cell::new(-1),
+            quorum: RefCell::new(loaded.state.quorum),
+            snapshots: RefCell::new(loaded.snapshots),
+            snapshot_at: Cell::new(shard.net.now()),
+            unsnapshotted_bytes: Cell::new(loaded.state.replayed_bytes),
+            last_timestamp: Cell::new(loaded.state.last_timestamp),
             has_failed: Cell::new(false),
             queue: RefCell::default(),
             wanted: Notify::default(),
         });
-        let quorum = QuorumStart {
-            node_id: node.broker_id,
-            directory_id: node.log_dirs[0],
-            endpoints: Vec::new(),
-            first: controller.log.log_end() == Offset::ZERO,
-        };
+        // What forbids the start is found before anything is written.
+        controller::start_with(&controller.image.borrow(), node, &loaded.bootstrap)
+            .map_err(BootError::MetadataStart)?;
         controller
-            .open_epoch(shard, &quorum)
+            .open_epoch(shard, quorum)
             .await
             .map_err(BootError::MetadataWrite)?;
-        let started = controller::start(&controller.image.borrow(), node)
+        let started = controller::start_with(&controller.image.borrow(), node, &loaded.bootstrap)
             .map_err(BootError::MetadataStart)?;
         controller.broker_epoch.set(started.results.broker_epoch);
         controller

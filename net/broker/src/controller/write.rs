@@ -38,12 +38,13 @@ impl<E: Env> Controller<E> {
         shard: &Shard<E>,
         quorum: &QuorumStart,
     ) -> Result<(), StorageError> {
-        let records = controller::quorum_records(quorum);
+        let records = controller::quorum_records(&self.quorum.borrow(), quorum);
         let (base_offset, now) = (self.log.log_end(), shard.net.wall_clock());
         let batch = metadata_record::control_batch_of(&records, base_offset, self.epoch, now);
         self.log.assign_epoch(self.epoch).await?;
         self.append(batch, records.len(), now).await?;
-        for (index, _) in (0_i64..).zip(&records) {
+        for (index, record) in (0_i64..).zip(&records) {
+            self.quorum.borrow_mut().replay(record);
             self.image
                 .borrow_mut()
                 .advance(base_offset.plus(index), self.epoch);
@@ -60,7 +61,11 @@ impl<E: Env> Controller<E> {
             max_timestamp: now,
             leader_epoch: self.epoch,
         };
+        let size_bytes = batch.len() as u64;
         self.log.append(&[batch], &[facts]).await?;
+        self.unsnapshotted_bytes
+            .set(self.unsnapshotted_bytes.get() + size_bytes);
+        self.last_timestamp.set(self.last_timestamp.get().max(now));
         Ok(())
     }
 }

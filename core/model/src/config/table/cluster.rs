@@ -48,7 +48,7 @@ broker_keys! {
         "How long a request within the quorum may take.";
     "controller.quorum.retry.backoff.ms" Int "20" (min 0) Low ReadOnly Ignored
         "The wait before a request within the quorum is tried again.";
-    "controller.quorum.voters" List "" any High ReadOnly Ignored
+    "controller.quorum.voters" List "" any High ReadOnly Served
         "The fixed voters of the quorum, as id@host:port.";
     "follower.fetch.last.tiered.offset.enable" Boolean "false" any Medium ClusterWide Ignored
         "Whether an empty follower starts at the end of the tiered part.";
@@ -59,7 +59,7 @@ broker_keys! {
         "How long a starting broker tries to register.";
     hidden "internal.metadata.delete.delay.millis" Long "60000" any Low ReadOnly Ignored
         "How long a deleted metadata file stays on disk.";
-    hidden "internal.metadata.log.segment.bytes" Int null any Low ReadOnly Ignored
+    hidden "internal.metadata.log.segment.bytes" Int null any Low ReadOnly Served
         "A test-only segment size of the metadata log.";
     hidden "internal.metadata.max.batch.size.in.bytes" Int "8388608" any Low ReadOnly Ignored
         "The largest batch of the metadata log.";
@@ -70,19 +70,19 @@ broker_keys! {
         "Bytes per second of throttled replication at the leader.";
     "metadata.log.dir" String null any High ReadOnly Served
         "The directory of the metadata log; the first data directory when unset.";
-    "metadata.log.max.record.bytes.between.snapshots" Long "20971520" (min 1) High ReadOnly Planned
+    "metadata.log.max.record.bytes.between.snapshots" Long "20971520" (min 1) High ReadOnly Served
         "Metadata bytes after which a snapshot is written.";
-    "metadata.log.max.snapshot.interval.ms" Long "3600000" (min 0) High ReadOnly Planned
+    "metadata.log.max.snapshot.interval.ms" Long "3600000" (min 0) High ReadOnly Served
         "The longest time between two metadata snapshots.";
-    "metadata.log.segment.bytes" Int "1073741824" (min 8388608) High ReadOnly Planned
+    "metadata.log.segment.bytes" Int "1073741824" (min 8388608) High ReadOnly Served
         "The segment size of the metadata log.";
-    "metadata.log.segment.ms" Long "604800000" any High ReadOnly Planned
+    "metadata.log.segment.ms" Long "604800000" any High ReadOnly Served
         "The age at which a segment of the metadata log rolls.";
     "metadata.max.idle.interval.ms" Int "500" (min 0) Low ReadOnly Planned
         "How often an idle controller writes a no-op record; 0 is never.";
-    "metadata.max.retention.bytes" Long "104857600" any High ReadOnly Planned
+    "metadata.max.retention.bytes" Long "104857600" any High ReadOnly Served
         "Bytes of metadata log and snapshots that are kept.";
-    "metadata.max.retention.ms" Long "604800000" any High ReadOnly Planned
+    "metadata.max.retention.ms" Long "604800000" any High ReadOnly Served
         "How long metadata log segments and snapshots are kept.";
     "node.id" Int null (min 0) High ReadOnly Served
         "This node's id, unique in its cluster.";
