@@ -13,6 +13,29 @@ pub struct LogConfig {
     pub compacted: bool,
     /// Kafka's `file.delete.delay.ms`: how long deleted files stay under another name.
     pub file_delete_delay_ms: u64,
+    /// Kafka's `preallocate`: a new segment's file gets its full size at once.
+    pub preallocate: bool,
+}
+
+/// How hot logs prepare what lies ahead of their end. For all logs of a broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrepareOptions {
+    /// Zeros that may be written ahead of a hot log's end; 0: none.
+    pub zero_bytes_max: u32,
+    /// Blocks that may be reserved ahead of a hot log's end; 0: none.
+    pub reserve_bytes_max: u32,
+    /// Write-back is started when so many bytes have gathered behind the head; 0: the kernel decides.
+    pub write_back_bytes: u32,
+}
+
+impl Default for PrepareOptions {
+    fn default() -> Self {
+        Self {
+            zero_bytes_max: 1024 * 1024,
+            reserve_bytes_max: 16 * 1024 * 1024,
+            write_back_bytes: 4 * 1024 * 1024,
+        }
+    }
 }
 
 impl Default for LogConfig {
@@ -23,10 +46,13 @@ impl Default for LogConfig {
             index_size_bytes_max: 10 * 1024 * 1024,
             compacted: false,
             file_delete_delay_ms: 60_000,
+            preallocate: false,
         }
     }
 }
 
+/// Zeros and reserved blocks that all hot logs of one shard hold ahead of their ends.
+pub const PREPARED_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Ranges up to this size are read into memory; larger ones are handed out as file ranges for `sendfile`.
 pub const READ_COPY_BYTES_MAX: usize = 64 * 1024;
 /// Batches below this size are copied into the shard's memory tail when they are appended.

@@ -7,7 +7,7 @@
 //! indexes, the leader epoch history, the memory tail.
 //!
 //! Absent here, each with its place when it comes: retention and compaction (siblings of `log`, working on closed
-//! segments), sync policies (around [`Log::sync`]), the prepared tail (inside `segment`), truncation by followers.
+//! segments), sync policies (around [`Log::sync`]), truncation by followers.
 
 pub mod compaction;
 pub mod config;
@@ -22,7 +22,7 @@ pub mod trash;
 
 mod segment;
 
-pub use config::LogConfig;
+pub use config::{LogConfig, PrepareOptions};
 pub use dir::{
     Checkpoint, CheckpointRow, DirError, DirOptions, Inventory, LogDir, MetaProperties,
     PartitionDir,

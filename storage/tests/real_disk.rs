@@ -75,6 +75,7 @@ const CONFIG: LogConfig = LogConfig {
     index_size_bytes_max: 10 * 1024 * 1024,
     compacted: false,
     file_delete_delay_ms: 60_000,
+    preallocate: false,
 };
 
 fn options(clean: bool) -> OpenOptions {

@@ -4,10 +4,11 @@
 //! 1. Small and page-cached operations (open, read, write, truncate, rename, list) are plain system calls on the shard's
 //!    thread: ext4 has no nowait buffered write, so the ring would punt each to a worker thread, which costs 15 times
 //!    as much for a small append.
-//! 2. What may wait for the device (fdatasync, directory sync, removal of large files) runs on a helper thread that the
+//! 2. What may wait for the device (fdatasync, directory sync, removal of large files, trimming) runs on a helper thread that the
 //!    owner of the disk gives ([`Helper`]), so that the shard goes on working.
 //! 3. Buffers are only borrowed by inline calls; a helper's job owns everything it touches.
 //! 4. Reads and writes of a background disk run on a helper too: they may be cold, large or many, and nobody waits.
+//! 5. What nobody waits for (preparing a log's tail, starting write-back) runs there too, in short pieces.
 //!
 //! Deliberately absent: the runtime (its ring gains nothing here, see 1), mmap, O_DIRECT, an LRU of descriptors.
 
@@ -18,10 +19,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use rustix::fs::{self, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{self, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{DirEntry, Disk, DiskError, DiskFile, OpenMode};
+use super::prepare::{Blank, Preparation, ZERO_PIECE_BYTES};
+use super::{DirEntry, Disk, DiskError, DiskFile, OpenMode, write_back};
 
 /// Runs what would block a shard somewhere else.
 #[expect(
@@ -45,6 +47,14 @@ pub trait Helper: Clone + std::fmt::Debug + 'static {
     ) -> T {
         self.run(job).await
     }
+
+    /// Starts `job` beside the caller, who never hears of it again.
+    fn start(&self, job: impl FnOnce() + Send + 'static);
+
+    /// As [`Helper::start`], for a job that waits for the device.
+    fn start_sync(&self, job: impl FnOnce() + Send + 'static) {
+        self.start(job);
+    }
 }
 
 /// Runs jobs on the caller's thread: for tools and tests that have no shard to keep free.
@@ -54,6 +64,10 @@ pub struct InPlace;
 impl Helper for InPlace {
     async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         job()
+    }
+
+    fn start(&self, job: impl FnOnce() + Send + 'static) {
+        job();
     }
 }
 
@@ -321,6 +335,45 @@ impl<H: Helper> DiskFile for KernelFile<H> {
             .map_err(failed("sync", &self.path))
     }
 
+    async fn trim(&self, size_bytes: u64) -> Result<(), DiskError> {
+        let descriptor = Arc::clone(&self.descriptor);
+        // Also when the size stays: the kernel then frees what is reserved behind it.
+        self.helper
+            .run(move || fs::ftruncate(&*descriptor, size_bytes))
+            .await
+            .map_err(failed("truncate", &self.path))
+    }
+
+    async fn allocate(&self, size_bytes: u64) -> Result<(), DiskError> {
+        let descriptor = Arc::clone(&self.descriptor);
+        let allocate =
+            move || match fs::fallocate(&*descriptor, FallocateFlags::empty(), 0, size_bytes) {
+                Err(Errno::OPNOTSUPP) => fs::ftruncate(&*descriptor, size_bytes),
+                result => result,
+            };
+        self.helper
+            .run(allocate)
+            .await
+            .map_err(failed("allocate", &self.path))
+    }
+
+    fn prepare(&self, preparation: &Preparation) {
+        let preparation = preparation.clone();
+        let mut file = Ahead(Arc::clone(&self.descriptor));
+        self.helper
+            .start(move || while preparation.step(&mut file) {});
+    }
+
+    fn write_back(&self, from: u64, to: u64) {
+        let descriptor = Arc::clone(&self.descriptor);
+        self.helper.start_sync(move || {
+            // A device that fails will say so to the next sync, which is the one that counts.
+            if let Err(error) = write_back::start(&descriptor, from, to) {
+                tracing::debug!(from, to, %error, "cannot start write-back");
+            }
+        });
+    }
+
     async fn size_bytes(&self) -> Result<u64, DiskError> {
         let stat = fs::fstat(&*self.descriptor).map_err(failed("stat", &self.path))?;
         Ok(u64::try_from(stat.st_size).unwrap_or(0))
@@ -328,6 +381,34 @@ impl<H: Helper> DiskFile for KernelFile<H> {
 
     fn descriptor(&self) -> Option<Arc<OwnedFd>> {
         Some(Arc::clone(&self.descriptor))
+    }
+}
+
+/// The space behind a log's end, on the helper thread.
+struct Ahead(Arc<OwnedFd>);
+
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+const _: () = assert!(ZEROS.len() as u64 == ZERO_PIECE_BYTES);
+
+impl Blank for Ahead {
+    fn reserve(&mut self, from: u64, to: u64) -> io::Result<()> {
+        fs::fallocate(&*self.0, FallocateFlags::KEEP_SIZE, from, to - from)?;
+        Ok(())
+    }
+
+    fn write_zeros(&mut self, from: u64, to: u64) -> io::Result<()> {
+        let mut position = from;
+        while position < to {
+            let left = usize::try_from(to - position).unwrap_or(usize::MAX);
+            let piece = &ZEROS[..left.min(ZEROS.len())];
+            match rustix::io::pwrite(&*self.0, piece, position) {
+                Ok(0) => return Err(Errno::NOSPC.into()),
+                Ok(written) => position += written as u64,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
     }
 }
 

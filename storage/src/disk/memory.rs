@@ -5,9 +5,14 @@
 //! 2. [`MemoryDisk::crash`] is a power cut: of each file's unsynced changes any 512-byte sectors may be lost, of each
 //!    directory's unsynced changes a suffix in time. What was synced stays.
 //! 3. [`MemoryDisk::fail_after`] makes one operation fail with the given errno; a failed write may have written a prefix.
-//! 4. A power cut ends every lock, and open files go stale: their later operations fail.
+//! 4. What a helper thread would do beside its caller (preparing a log's tail) is done at once, or, after
+//!    [`MemoryDisk::delay_helper`], piece by piece between later operations, as a seed decides.
+//! 5. [`MemoryDisk::fail_preparing`] lets those pieces fail, and nothing else.
+//! 6. A power cut ends every lock, and open files go stale: their later operations fail.
 //!
 //! Not modelled: rotten synced sectors (use [`MemoryDisk::corrupt`]), reordering between directories.
+
+mod backlog;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +24,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::prepare::Preparation;
 use super::{DirEntry, Disk, DiskError, DiskFile, OpenMode};
 
 const SECTOR_BYTES: usize = 512;
@@ -84,6 +90,7 @@ pub struct MemoryDisk {
     world: Rc<RefCell<World>>,
     faults: Rc<Faults>,
     counts: Rc<Cell<OperationCounts>>,
+    backlog: Rc<backlog::Backlog>,
 }
 
 /// An open file.
@@ -122,6 +129,7 @@ impl Default for MemoryDisk {
             })),
             faults: Rc::default(),
             counts: Rc::default(),
+            backlog: Rc::default(),
         }
     }
 }
@@ -389,6 +397,7 @@ impl MemoryDisk {
     /// Cuts the power: unsynced changes are torn as `seed` decides, locks end, open files go stale.
     pub fn crash(&self, seed: u64) {
         let mut dice = Dice(seed);
+        self.kill_helper();
         let mut world = self.world.borrow_mut();
         world.generation += 1;
         world.locks.clear();
@@ -451,6 +460,7 @@ impl MemoryDisk {
         path: &Path,
         act: impl FnOnce(&mut World) -> Result<T, i32>,
     ) -> Result<T, DiskError> {
+        self.run_backlog();
         self.fault()
             .and_then(|()| act(&mut self.world.borrow_mut()))
             .map_err(|errno| DiskError::new(operation, path, os_error(errno)))
@@ -621,6 +631,26 @@ impl DiskFile for MemoryFile {
             Ok(())
         })
     }
+
+    async fn trim(&self, size_bytes: u64) -> Result<(), DiskError> {
+        self.set_size(size_bytes).await
+    }
+
+    async fn allocate(&self, size_bytes: u64) -> Result<(), DiskError> {
+        let size = usize::try_from(size_bytes).expect("files in memory are small");
+        self.run("allocate", |file| {
+            if file.current.len() < size {
+                file.change(FileChange::Size(size));
+            }
+            Ok(())
+        })
+    }
+
+    fn prepare(&self, preparation: &Preparation) {
+        self.start(preparation);
+    }
+
+    fn write_back(&self, _: u64, _: u64) {}
 
     async fn sync_data(&self) -> Result<(), DiskError> {
         self.disk.count(|counts| counts.syncs += 1);

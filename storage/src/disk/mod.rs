@@ -7,7 +7,9 @@
 
 pub mod kernel;
 pub mod memory;
+pub mod prepare;
 pub mod range;
+mod write_back;
 
 use std::fmt;
 use std::io;
@@ -16,6 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+
+use prepare::Preparation;
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,6 +181,14 @@ pub trait DiskFile: fmt::Debug + 'static {
     async fn sync_data(&self) -> Result<(), DiskError>;
     /// The current size in bytes.
     async fn size_bytes(&self) -> Result<u64, DiskError>;
+    /// Cuts the file to `size_bytes` and gives back blocks reserved behind; may wait for the device.
+    async fn trim(&self, size_bytes: u64) -> Result<(), DiskError>;
+    /// Gives the file `size_bytes` at once: zeros, with blocks reserved where the filesystem can.
+    async fn allocate(&self, size_bytes: u64) -> Result<(), DiskError>;
+    /// Starts the job that works off what was asked of `preparation`, beside the caller.
+    fn prepare(&self, preparation: &Preparation);
+    /// Starts writing `[from, to)` back to the device, beside the caller; makes nothing durable and reports nothing.
+    fn write_back(&self, from: u64, to: u64);
     /// The descriptor for `sendfile`, where the disk has real ones.
     fn descriptor(&self) -> Option<Arc<OwnedFd>>;
 }

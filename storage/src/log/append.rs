@@ -12,12 +12,13 @@ use std::rc::Rc;
 use bytes::Bytes;
 use pelton_model::{LeaderEpoch, Offset};
 
+use super::ahead::segment_bytes_max;
 use super::{BatchFacts, Log, Status};
 use crate::config::LogConfig;
 use crate::disk::{Disk, DiskError};
 use crate::error::StorageError;
 use crate::format;
-use crate::segment::{SEGMENT_BYTES_MAX, Segment};
+use crate::segment::Segment;
 
 /// Fails the log unless disarmed.
 struct Armed<'a, D: Disk>(Option<&'a Log<D>>);
@@ -167,6 +168,8 @@ impl<D: Disk> Log<D> {
         if indexes_full {
             active.write_out_indexes().await?;
         }
+        let bytes = batches.iter().map(|batch| batch.len() as u64).sum();
+        self.prepare_ahead(&active, bytes);
         Ok(())
     }
 
@@ -194,6 +197,7 @@ impl<D: Disk> Log<D> {
         let old = self.active();
         assert!(old.base < base);
         old.finish().await?;
+        self.end_preparing().await?;
         if base <= self.recovery_point.get() && !old.is_synced() {
             // Recovery will not look before `base` again: what was written there must be durable first.
             let _turn = self.sync_gate.enter().await;
@@ -203,6 +207,10 @@ impl<D: Disk> Log<D> {
             self.write_snapshot(base, &snapshot).await?;
         }
         let new = Rc::new(Segment::create(&self.home, base).await?);
+        let config = self.config.get();
+        if config.preallocate {
+            new.allocate(segment_bytes_max(config)).await?;
+        }
         self.tail.borrow_mut().clear();
         self.segments.borrow_mut().push(new);
         tracing::debug!(log = %self.home.directory.display(), base = base.0, "rolled");
@@ -211,8 +219,7 @@ impl<D: Disk> Log<D> {
 }
 
 fn room<D: Disk>(active: &Segment<D>, config: LogConfig) -> u64 {
-    let max = u64::from(config.segment_size_bytes_max).min(SEGMENT_BYTES_MAX);
-    max.saturating_sub(active.size_bytes())
+    segment_bytes_max(config).saturating_sub(active.size_bytes())
 }
 
 fn index_full<D: Disk>(active: &Segment<D>, config: LogConfig) -> bool {

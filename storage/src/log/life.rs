@@ -12,6 +12,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use pelton_model::{Monotonic, Offset, TopicId};
 
+use super::ahead::segment_bytes_max;
 use super::gate::Gate;
 use super::tail::Tail;
 use super::{ClosedLog, Log, LogStore, METADATA_FILE, Status};
@@ -60,6 +61,9 @@ impl<D: Disk> Log<D> {
             tail: RefCell::new(Tail::new(&store.tail)),
             trash: store.trash.clone(),
             read_last: RefCell::new(None),
+            pace: Cell::default(),
+            held_bytes: Cell::new(0),
+            preparing: Rc::clone(&store.preparing),
         }
     }
 
@@ -95,6 +99,9 @@ impl<D: Disk> Log<D> {
             directory: directory.to_owned(),
         });
         let first = Segment::create(&home, Offset::ZERO).await?;
+        if config.preallocate {
+            first.allocate(segment_bytes_max(config)).await?;
+        }
         // Many partitions may be made at once; the first append opens the files again.
         first.release();
         disk.sync_dir(directory).await?;
@@ -128,6 +135,9 @@ impl<D: Disk> Log<D> {
         let active = self.active();
         let written = active.write_out_indexes().await;
         written.map_err(|error| self.fail(error))?;
+        let cut = active.cut_prepared().await;
+        cut.map_err(|error| self.fail(error))?;
+        self.hold(0);
         active.release();
         self.tail.borrow_mut().free();
         if let Some(read) = self.read_last.take() {
@@ -180,6 +190,7 @@ impl<D: Disk> Log<D> {
     async fn close_open(&self, producer_snapshot: Option<Bytes>) -> Result<(), DiskError> {
         let _turn = self.sync_gate.enter().await;
         self.active().finish().await?;
+        self.end_preparing().await?;
         let end = self.log_end.get();
         if let Some(snapshot) = producer_snapshot
             && self.snapshot_at.get() != Some(end)

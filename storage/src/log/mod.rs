@@ -10,6 +10,7 @@
 //! Absent here: `retention` and `compaction` will be siblings that replace or drop closed segments; sync policies will
 //! call [`Log::sync`].
 
+mod ahead;
 mod append;
 mod gate;
 mod life;
@@ -37,8 +38,10 @@ use crate::config::LogConfig;
 use crate::disk::{Disk, DiskError};
 use crate::epoch::{EpochCache, EpochEnd, EpochEntry};
 use crate::error::StorageError;
+use crate::segment::pace::Pace;
 use crate::segment::{Home, Segment};
 use crate::trash::Trash;
+use ahead::Preparing;
 use gate::Gate;
 use tail::{Tail, TailBytes};
 
@@ -48,6 +51,7 @@ pub struct LogStore<D: Disk> {
     disk: D,
     tail: Rc<TailBytes>,
     trash: Trash<D>,
+    preparing: Rc<Preparing>,
 }
 
 impl<D: Disk> LogStore<D> {
@@ -57,6 +61,7 @@ impl<D: Disk> LogStore<D> {
             trash: Trash::new(disk.clone()),
             disk,
             tail: Rc::default(),
+            preparing: Rc::default(),
         }
     }
 
@@ -191,6 +196,10 @@ pub struct Log<D: Disk> {
     trash: Trash<D>,
     /// The closed segment that was read last: only it keeps its files open.
     read_last: RefCell<Option<Rc<Segment<D>>>>,
+    pace: Cell<Pace>,
+    /// Bytes held ahead of the end.
+    held_bytes: Cell<u64>,
+    preparing: Rc<Preparing>,
 }
 
 impl<D: Disk> Log<D> {

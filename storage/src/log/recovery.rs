@@ -277,7 +277,11 @@ impl<D: Disk> Opening<D> {
                 break;
             }
             let scanned = self.scan_segment(&segment, self.log_end, true).await?;
-            let whole = self.accept(&segment, scanned).await?;
+            let next = self.segments.get(index + 1).map(|next| next.base);
+            let is_uncut = scanned.damage.as_ref().is_some_and(|damaged| damaged.blank)
+                && next == Some(scanned.next_offset);
+            // Zeros that were prepared and never cut, but the next segment goes on where the records end.
+            let whole = self.accept(&segment, scanned).await? || is_uncut;
             index += 1;
             if index < self.segments.len() && whole {
                 segment.finish().await?;
@@ -320,10 +324,17 @@ impl<D: Disk> Opening<D> {
                 ));
             }
             let bytes = scanned.file_bytes - scanned.good_bytes;
-            tracing::warn!(
-                file = %damaged.path.display(), position = scanned.good_bytes, bytes,
-                damage = %damaged.damage, "cutting the tail of the log"
-            );
+            if damaged.blank {
+                tracing::debug!(
+                    file = %damaged.path.display(), position = scanned.good_bytes, bytes,
+                    "cutting what was prepared behind the log"
+                );
+            } else {
+                tracing::warn!(
+                    file = %damaged.path.display(), position = scanned.good_bytes, bytes,
+                    damage = %damaged.damage, "cutting the tail of the log"
+                );
+            }
             self.truncated_bytes += bytes;
             segment.cut(scanned.good_bytes).await?;
         }

@@ -39,6 +39,8 @@ pub(super) struct Damaged {
     pub(super) inside: bool,
     /// Whether the length makes sense: not zeros or noise.
     pub(super) plausible: bool,
+    /// Whether zeros begin here: space that was prepared and never written.
+    pub(super) blank: bool,
 }
 
 struct Reader<F> {
@@ -95,6 +97,12 @@ impl<F: DiskFile> Reader<F> {
             .map_or(0, |mut b| b.get_i32());
         let left = self.file_bytes - self.position;
         Ok(u64::try_from(length).is_ok_and(|length| 14 <= length && length + 12 <= left))
+    }
+
+    /// Whether there are only zeros where a header should be.
+    async fn is_blank(&mut self) -> Result<bool, DiskError> {
+        let start = self.bytes(HEADER_BYTES).await?;
+        Ok(start.iter().take(HEADER_BYTES).all(|&byte| byte == 0))
     }
 
     /// Whether a good batch follows the bad one at the position.
@@ -169,6 +177,7 @@ pub(super) async fn scan<D: Disk>(
         Some(damage) => Some(Damaged {
             path: file_path(directory, segment.base, FileKind::Log),
             plausible: reader.length_fits().await?,
+            blank: reader.is_blank().await?,
             inside: reader.good_follows().await?,
             damage,
         }),

@@ -6,10 +6,11 @@
 //! 3. What an index says is checked against the batch header it leads to; an index that lies is rebuilt or passed over.
 //! 4. Positions fit a positive i32, as the index format wants.
 //!
-//! Places kept for later: the prepared tail belongs to [`Segment::append`], retention and compaction work on closed
-//! segments from outside.
+//! Retention and compaction work on closed segments from outside.
 
 mod doom;
+pub(crate) mod pace;
+mod prepared;
 mod times;
 mod walk;
 
@@ -93,6 +94,10 @@ pub(crate) struct Segment<D: Disk> {
     durable: Cell<u64>,
     /// Whether the log file's name is durable.
     named: Cell<bool>,
+    /// What lies behind the end; nothing in a segment that is not hot.
+    prepared: RefCell<Option<Box<prepared::Prepared>>>,
+    /// Write-back was started up to here.
+    written_back: Cell<u64>,
     /// The batches at which recent reads stopped: where their readers go on. Empty for a segment nobody reads.
     next_reads: RefCell<VecDeque<Found>>,
     doom: doom::Doom,
@@ -115,6 +120,8 @@ impl<D: Disk> Segment<D> {
             changes: Cell::new(0),
             durable: Cell::new(0),
             named: Cell::new(false),
+            prepared: RefCell::new(None),
+            written_back: Cell::new(size),
             next_reads: RefCell::new(VecDeque::new()),
             doom: doom::Doom::default(),
         }
@@ -277,7 +284,9 @@ impl<D: Disk> Segment<D> {
     /// Writes whole batches at the end. One vectored write. The caller then calls [`Segment::note`] for each.
     pub(crate) async fn append(&self, batches: &[Bytes]) -> Result<(), DiskError> {
         let file = self.file().await?;
-        file.write_all_at(batches, self.size.get()).await
+        let start = self.size.get();
+        self.claim(start + batches.iter().map(|batch| batch.len() as u64).sum::<u64>());
+        file.write_all_at(batches, start).await
     }
 
     /// Accounts for a batch that now stands at the end; says whether index entries want to be written out.

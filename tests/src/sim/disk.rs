@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use pelton_storage::disk::prepare::Preparation;
 use pelton_storage::disk::memory::{MemoryDisk, MemoryFile, MemoryLock};
 use pelton_storage::disk::{DirEntry, Disk, DiskError, DiskFile, OpenMode};
 
@@ -139,6 +140,24 @@ impl DiskFile for SimFile {
     async fn set_size(&self, size_bytes: u64) -> Result<(), DiskError> {
         self.disk.take_time().await;
         self.inner.set_size(size_bytes).await
+    }
+
+    async fn trim(&self, size_bytes: u64) -> Result<(), DiskError> {
+        self.disk.take_time().await;
+        self.inner.trim(size_bytes).await
+    }
+
+    async fn allocate(&self, size_bytes: u64) -> Result<(), DiskError> {
+        self.disk.take_time().await;
+        self.inner.allocate(size_bytes).await
+    }
+
+    fn prepare(&self, preparation: &Preparation) {
+        self.inner.prepare(preparation);
+    }
+
+    fn write_back(&self, from: u64, to: u64) {
+        self.inner.write_back(from, to);
     }
 
     async fn sync_data(&self) -> Result<(), DiskError> {

@@ -100,6 +100,12 @@ pub struct BrokerConfig {
     pub log_flush_offset_checkpoint_interval_ms: i32,
     /// `log.flush.start.offset.checkpoint.interval.ms`.
     pub log_flush_start_offset_checkpoint_interval_ms: i32,
+    /// `log.prepare.zero.bytes`, our own.
+    pub log_prepare_zero_bytes: u32,
+    /// `log.prepare.reserve.bytes`, our own.
+    pub log_prepare_reserve_bytes: u32,
+    /// `log.write.back.bytes`, our own.
+    pub log_write_back_bytes: u32,
     /// `__consumer_offsets`.
     pub offsets_topic: InternalTopic,
     /// `__transaction_state`.
@@ -154,6 +160,9 @@ impl BrokerConfig {
                 .i32("log.flush.offset.checkpoint.interval.ms")?,
             log_flush_start_offset_checkpoint_interval_ms: values
                 .i32("log.flush.start.offset.checkpoint.interval.ms")?,
+            log_prepare_zero_bytes: values.u32("log.prepare.zero.bytes")?,
+            log_prepare_reserve_bytes: values.u32("log.prepare.reserve.bytes")?,
+            log_write_back_bytes: values.u32("log.write.back.bytes")?,
             offsets_topic: internal_topic(values, "offsets.topic", false, &mut notes)?,
             transaction_state_log: internal_topic(
                 values,

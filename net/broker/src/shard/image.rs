@@ -340,6 +340,7 @@ fn log_config(config: &TopicConfig) -> LogConfig {
         index_size_bytes_max: config.segment_index_bytes,
         compacted: config.cleanup_policy.compact,
         file_delete_delay_ms: u64::try_from(config.file_delete_delay_ms).unwrap_or(0),
+        preallocate: config.preallocate,
     }
 }
 

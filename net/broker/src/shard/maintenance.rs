@@ -33,6 +33,8 @@ impl<E: Env> Shard<E> {
             self.expire_watches(now);
             self.close_idle(now);
             if tick.is_multiple_of(SWEEP_TICKS) && !self.is_stopping.get() {
+                self.store.tick();
+                self.cool_logs().await;
                 self.sweep_logs(tick / SWEEP_TICKS).await;
             }
             if tick.is_multiple_of(EXPIRY_TICKS) {

@@ -41,7 +41,7 @@ use pelton_model::map::Map;
 use pelton_model::placement::shard_of;
 use pelton_model::task::Notify;
 use pelton_model::{ErrorCode, ShardId, TopicId, TopicPartition};
-use pelton_storage::LogStore;
+use pelton_storage::{LogStore, PrepareOptions};
 use pelton_transport::net::Mesh;
 
 use self::append::Commits;
@@ -125,10 +125,16 @@ impl<E: Env> Shard<E> {
         connections_max: usize,
     ) -> Rc<Self> {
         let directories = DirectoryStates::new(config.log_dirs.len());
+        let store = LogStore::new(disk);
+        store.set_prepare_options(PrepareOptions {
+            zero_bytes_max: config.log_prepare_zero_bytes,
+            reserve_bytes_max: config.log_prepare_reserve_bytes,
+            write_back_bytes: config.log_write_back_bytes,
+        });
         Rc::new(Self {
             directories,
             net,
-            store: LogStore::new(disk),
+            store,
             id: mesh.shard(),
             shard_count: mesh.shard_count(),
             calls: Calls::new(mesh),

@@ -44,6 +44,23 @@ impl<E: Env> Shard<E> {
         }
     }
 
+    /// Gives back what is prepared ahead of logs that were hot and are no more (maintenance, once a second).
+    pub(crate) async fn cool_logs(&self) {
+        if self.store.prepared_bytes() == 0 {
+            return;
+        }
+        let cooled: Vec<Rc<Slot<E>>> = {
+            let slots = self.slots.borrow();
+            let cooled = slots.values().filter(|slot| slot.log.has_cooled());
+            cooled.cloned().collect()
+        };
+        for slot in cooled {
+            if let Err(error) = slot.log.cool().await {
+                tracing::debug!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot cut a prepared tail");
+            }
+        }
+    }
+
     fn open_slots(&self) -> Vec<Rc<Slot<E>>> {
         let slots = self.slots.borrow();
         let open = slots.values().filter(|slot| !slot.is_resting.get());

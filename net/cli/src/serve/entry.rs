@@ -60,6 +60,14 @@ impl Helper for ShardHelper {
     ) -> T {
         self.0.run_background(job).await
     }
+
+    fn start(&self, job: impl FnOnce() + Send + 'static) {
+        self.0.start_blocking(job);
+    }
+
+    fn start_sync(&self, job: impl FnOnce() + Send + 'static) {
+        self.0.start_sync(job);
+    }
 }
 
 /// Why the broker ended.

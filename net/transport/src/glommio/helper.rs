@@ -104,11 +104,20 @@ impl Helper {
         result.await.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
+    /// Runs `work` on a helper's thread, and tells nobody.
+    pub(crate) fn start(&self, work: impl FnOnce() + Send + 'static) {
+        self.submit(Box::new(move || {
+            if catch_unwind(AssertUnwindSafe(work)).is_err() {
+                tracing::error!("work that nobody waited for has panicked");
+            }
+        }));
+    }
+
     fn submit(&self, job: Job) {
         let mut queue = self.shared.lock();
         let mut threads = self.threads.borrow_mut();
         if queue.idle <= queue.jobs.len() && threads.len() < self.threads_max {
-            match self.start() {
+            match self.start_thread() {
                 Ok(started) => threads.push(started),
                 Err(error) if threads.is_empty() => {
                     tracing::warn!(%error, "no helper thread: working on the shard");
@@ -134,7 +143,7 @@ impl Helper {
         }
     }
 
-    fn start(&self) -> io::Result<JoinHandle<()>> {
+    fn start_thread(&self) -> io::Result<JoinHandle<()>> {
         let name = thread::current().name().unwrap_or("shard").to_owned();
         let shared = Arc::clone(&self.shared);
         let is_low_priority = self.is_low_priority;

@@ -112,6 +112,16 @@ impl GlommioNet {
     ) -> T {
         self.0.background_helper.run(self.0.bell(), work).await
     }
+
+    /// Runs `work` as [`Net::run_blocking`] does, and tells nobody when it is done: costs the shard no wake-up.
+    pub fn start_blocking(&self, work: impl FnOnce() + Send + 'static) {
+        self.0.helper.start(work);
+    }
+
+    /// Runs `work` as [`GlommioNet::run_sync`] does, and tells nobody when it is done.
+    pub fn start_sync(&self, work: impl FnOnce() + Send + 'static) {
+        self.0.sync_helper.start(work);
+    }
 }
 
 async fn drive_timers(runtime: Rc<Runtime>) {

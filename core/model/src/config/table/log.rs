@@ -88,8 +88,12 @@ broker_keys! {
     "log.message.timestamp.type" String "CreateTime"
         (one_of "CreateTime" "LogAppendTime") Medium ClusterWide Served
         "Whether a record's timestamp is the producer's or the time of its append.";
-    "log.preallocate" Boolean "false" any Medium ClusterWide Planned
+    "log.preallocate" Boolean "false" any Medium ClusterWide Served
         "Whether a new segment's file is given its full size at once.";
+    "log.prepare.reserve.bytes" Int "16777216" (range 0 1073741824) Low ReadOnly Served
+        "Extension of Pelton: blocks reserved at most ahead of a partition that is written fast; 0: none.";
+    "log.prepare.zero.bytes" Int "1048576" (range 0 16777216) Low ReadOnly Served
+        "Extension of Pelton: zeros written at most ahead of a partition that is written fast; 0: none.";
     "log.retention.bytes" Long "-1" any High ClusterWide Planned
         "Bytes a partition keeps before old segments go; −1 is no limit.";
     "log.retention.check.interval.ms" Long "300000" (min 1) Medium ReadOnly Planned
@@ -116,6 +120,8 @@ broker_keys! {
         "Extension of Pelton: with `sync.policy` `interval`, how long a record may stay unsynced.";
     "log.sync.policy" String "none" (one_of "none" "interval" "group") High ClusterWide Served
         "Extension of Pelton: `none` leaves syncing to the flush settings, `interval` also syncs every `sync.interval.ms`, `group` syncs before a record is acknowledged or seen.";
+    "log.write.back.bytes" Int "4194304" (range 0 1073741824) Low ReadOnly Served
+        "Extension of Pelton: bytes of a segment after which their write-back is started; 0: the kernel decides.";
     "message.max.bytes" Int "1048588" (min 0) High ClusterWide Served
         "The largest record batch a partition takes.";
     "min.insync.replicas" Int "1" (min 1) High ClusterWide Served

@@ -65,7 +65,7 @@ topic_keys! {
         "A record stays uncompacted at least this long.";
     "min.insync.replicas" Int "1" (min 1) Medium ["min.insync.replicas" same] Served
         "Replicas in sync that acks=all needs.";
-    "preallocate" Boolean "false" any Medium ["log.preallocate" same] Planned
+    "preallocate" Boolean "false" any Medium ["log.preallocate" same] Served
         "Whether a new segment's file is given its full size at once.";
     "remote.log.copy.disable" Boolean "false" any Medium [] Ignored
         "Whether a tiered topic stops copying to remote storage.";
