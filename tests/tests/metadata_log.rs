@@ -4,6 +4,8 @@
 //! The log is that of a one-node cluster which created, grew and deleted topics, was stopped, started, killed and
 //! started again; it had eligible leader replicas.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use pelton_machine::controller::{BrokerStart, Started, start, supported_features};
 use pelton_machine::image::{MetadataImage, PartitionImage};
@@ -49,6 +51,8 @@ fn node(directory: TopicId) -> BrokerStart {
         features: supported_features(),
         rack: None,
         log_dirs: vec![directory],
+        cordoned_log_dirs: Vec::new(),
+        found: BTreeMap::new(),
     }
 }
 

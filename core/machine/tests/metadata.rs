@@ -92,6 +92,8 @@ impl World {
             features: supported_features(),
             rack: None,
             log_dirs: vec![TopicId([1; 16]), TopicId([2; 16])],
+            cordoned_log_dirs: Vec::new(),
+            found: BTreeMap::new(),
         };
         let decision = start(&self.image, &node).unwrap();
         assert!(self.broker_epoch < decision.results.broker_epoch);

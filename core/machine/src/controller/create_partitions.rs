@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use pelton_model::record_type::metadata::{MetadataRecord, PartitionRecord};
 use pelton_model::{ErrorCode, limits};
 
+use super::directories::DirectoryCounts;
 use super::placement::{check_assignment, new_partition, place};
 use super::{Decision, Refusal, duplicates};
 use crate::image::{MetadataImage, TopicImage};
@@ -53,6 +54,7 @@ pub fn create_partitions(
     let mut records: Vec<MetadataRecord> = Vec::new();
     let mut results: Vec<CreatePartitionsResult> = Vec::with_capacity(topics.len());
     let mut answered: BTreeSet<&str> = BTreeSet::new();
+    let mut counts = DirectoryCounts::of(image);
     for topic in topics {
         if !answered.insert(&topic.name) {
             continue;
@@ -61,7 +63,7 @@ pub fn create_partitions(
             let text = "Duplicate topic name.";
             Err(Refusal::new(ErrorCode::InvalidRequest, text))
         } else {
-            grow(image, topic, too_many)
+            grow(image, &mut counts, topic, too_many)
         };
         let result = added.map(|added| records.extend(added.into_iter().map(Into::into)));
         results.push(CreatePartitionsResult {
@@ -90,6 +92,7 @@ fn total(image: &MetadataImage, topics: &[NewPartitions]) -> i64 {
 
 fn grow(
     image: &MetadataImage,
+    counts: &mut DirectoryCounts,
     topic: &NewPartitions,
     too_many: bool,
 ) -> Result<Vec<PartitionRecord>, Refusal> {
@@ -105,7 +108,7 @@ fn grow(
     let additional = topic.count - current;
     let assignments = assign(image, topic, existing, additional)?;
     let records = (current..).zip(&assignments).map(|(index, replicas)| {
-        new_partition(image, existing.id(), index, replicas).ok_or_else(|| {
+        new_partition(image, counts, existing.id(), index, replicas).ok_or_else(|| {
             match topic.assignments {
                 Some(_) => {
                     let text = format!(

@@ -12,6 +12,7 @@ use pelton_model::record_type::metadata::{
 };
 use pelton_model::{ErrorCode, TopicId, limits};
 
+use super::directories::DirectoryCounts;
 use super::placement::{check_assignment, new_partition, place};
 use super::topic_name::CLUSTER_METADATA_TOPIC;
 use super::{Decision, Refusal, duplicates, is_internal_topic, validate_topic_name};
@@ -161,6 +162,7 @@ fn existing(image: &MetadataImage, topic: &TopicImage) -> CreatedTopic {
 /// A request under way.
 struct Creation<'a, 'b, 'c> {
     image: &'a MetadataImage,
+    counts: DirectoryCounts,
     options: &'b mut CreateTopicsOptions<'c>,
     repeated: BTreeSet<&'a str>,
     too_many: bool,
@@ -190,6 +192,7 @@ impl<'a, 'b, 'c> Creation<'a, 'b, 'c> {
             .map(partitions)
             .fold(0_i64, i64::saturating_add);
         Self {
+            counts: DirectoryCounts::of(image),
             image,
             options,
             repeated,
@@ -338,7 +341,9 @@ impl<'a, 'b, 'c> Creation<'a, 'b, 'c> {
             }
             check_assignment(self.image, replicas, replication_factor)?;
             replication_factor = Some(replicas.len());
-            if new_partition(self.image, TopicId::ZERO, *index, replicas).is_none() {
+            let mut no_counts = DirectoryCounts::default();
+            if new_partition(self.image, &mut no_counts, TopicId::ZERO, *index, replicas).is_none()
+            {
                 let text = format!(
                     "All brokers specified in the manual partition assignment for partition \
                      {index} are fenced or in controlled shutdown."
@@ -370,14 +375,14 @@ impl<'a, 'b, 'c> Creation<'a, 'b, 'c> {
     }
 
     fn partitions(
-        &self,
+        &mut self,
         topic_id: TopicId,
         assignments: &[Vec<i32>],
     ) -> Result<Vec<PartitionRecord>, Refusal> {
         let numbered = (0..).zip(assignments);
         numbered
             .map(|(index, replicas)| {
-                new_partition(self.image, topic_id, index, replicas).ok_or_else(|| {
+                new_partition(self.image, &mut self.counts, topic_id, index, replicas).ok_or_else(|| {
                     let text = format!(
                         "Unable to replicate the partition {} time(s): All brokers are currently \
                          fenced or in controlled shutdown.",

@@ -13,6 +13,9 @@
 mod create_partitions;
 mod create_topics;
 mod delete_topics;
+mod directories;
+#[cfg(test)]
+mod directory_tests;
 mod placement;
 mod producer_ids;
 mod quorum;
@@ -35,6 +38,7 @@ pub use create_topics::{
     create_topics,
 };
 pub use delete_topics::{DeletableTopic, DeleteTopicResult, delete_topics};
+pub use directories::{cordon, fail_directory, is_unassigned};
 pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use quorum::{QuorumImage, QuorumStart, next_epoch, quorum_records};
 pub use start::{

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. The leader is an active broker: registered, unfenced, not on its way down.
 //! 2. Replicas of a partition are distinct registered brokers; the ISR is the active ones among them.
-//! 3. The directory is named for every replica whose broker names any.
+//! 3. The directory is named for every replica whose broker names any; a broker whose directories are all cordoned takes none.
 //!
 //! Leaders go round the active brokers by partition index; there are no racks yet (one node has none).
 
@@ -11,6 +11,7 @@ use pelton_model::record_type::metadata::{PartitionRecord, RegisterBrokerRecord}
 use pelton_model::{ErrorCode, NodeId, TopicId};
 
 use super::Refusal;
+use super::directories::{DirectoryCounts, has_room};
 use crate::image::MetadataImage;
 
 fn is_active(broker: &RegisterBrokerRecord) -> bool {
@@ -29,7 +30,9 @@ pub(super) fn place(
         Err(Refusal::new(ErrorCode::InvalidReplicationFactor, text))
     };
     let ids = |active: bool| {
-        let brokers = image.brokers().filter(move |b| is_active(b) == active);
+        let brokers = image
+            .brokers()
+            .filter(move |b| is_active(b) == active && has_room(b));
         brokers.map(|broker| broker.broker_id).collect::<Vec<_>>()
     };
     let (active, fenced) = (ids(true), ids(false));
@@ -99,6 +102,7 @@ pub(super) fn check_assignment(
 /// The record of a new partition on `replicas`; none when no replica is active.
 pub(super) fn new_partition(
     image: &MetadataImage,
+    counts: &mut DirectoryCounts,
     topic_id: TopicId,
     partition_id: i32,
     replicas: &[i32],
@@ -106,7 +110,7 @@ pub(super) fn new_partition(
     let active = |id: &&i32| image.broker(NodeId(**id)).is_some_and(is_active);
     let isr: Vec<i32> = replicas.iter().filter(active).copied().collect();
     let leader = *isr.first()?;
-    let directory = |id: &i32| directory_of(image, NodeId(*id), partition_id);
+    let directory = |id: &i32| counts.choose(NodeId(*id));
     Some(PartitionRecord {
         partition_id,
         topic_id,
@@ -118,25 +122,4 @@ pub(super) fn new_partition(
         isr,
         ..PartitionRecord::default()
     })
-}
-
-/// The directory for one more partition on a broker: its uncordoned ones in turn; zero ("unassigned") without any.
-fn directory_of(image: &MetadataImage, broker: NodeId, partition_id: i32) -> TopicId {
-    let Some(broker) = image.broker(broker) else {
-        return TopicId::ZERO;
-    };
-    let cordoned = broker.cordoned_log_dirs.as_deref().unwrap_or(&[]);
-    let open: Vec<TopicId> = broker
-        .log_dirs
-        .iter()
-        .filter(|dir| !cordoned.contains(dir))
-        .copied()
-        .collect();
-    let turn = image
-        .topic_count()
-        .wrapping_add(usize::try_from(partition_id).unwrap_or(0));
-    match open.len() {
-        0 => TopicId::ZERO,
-        count => open[turn % count],
-    }
 }

@@ -7,12 +7,13 @@
 //!    partition epoch grow by one. So what a client or a record kept from before a crash is told apart from now.
 //!    (Kafka writes two changes, no leader and the leader again, because others may see the time between.)
 //! 4. A stop writes nothing: a clean and an unclean stop look the same here.
-//! 5. A partition whose directory is not among this start's directories has no leader.
+//! 5. A partition lies where it is found; one that is not found and whose directory is not among this start's has no leader.
 //!
 //! Of its own it finalizes no feature but `metadata.version`: the others come with what they switch on. Without eligible leader
 //! replicas the last replica never leaves the ISR; where a Kafka that had them left the ISR empty, the eligible
 //! replica (or the last one known) takes over. Source: KIP-631, KIP-778, KIP-966, logs of Apache Kafka 4.3.1.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use pelton_model::record_type::metadata::{
@@ -21,9 +22,10 @@ use pelton_model::record_type::metadata::{
     METADATA_VERSION_FEATURE, MetadataRecord, NO_LEADER, PartitionChangeRecord,
     RegisterBrokerRecord,
 };
-use pelton_model::{NodeId, PartitionId, TopicId};
+use pelton_model::{NodeId, PartitionId, TopicId, TopicPartition};
 
 use super::Decision;
+use super::directories::{DirectoryCounts, is_unassigned};
 use crate::image::{MetadataImage, PartitionImage, TopicImage};
 
 /// The metadata version of Apache Kafka 4.3 (4.3-IV0): the highest that we read, and what a new log starts with.
@@ -33,10 +35,6 @@ pub const METADATA_VERSION_MIN: i16 = 7;
 
 /// The first metadata version with metadata transactions (3.6-IV1).
 const TRANSACTIONS_SINCE: i16 = 13;
-
-/// Directory ids up to this one stand for no directory: unassigned, lost, migrating.
-const RESERVED_DIRECTORY_ID_LAST: u128 = 2;
-const LOST_DIRECTORY_ID: u128 = 1;
 
 /// The node as it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +49,12 @@ pub struct BrokerStart {
     pub features: Vec<BrokerFeature>,
     /// Its rack.
     pub rack: Option<String>,
-    /// The ids of its log directories.
+    /// The ids of its log directories that can be used.
     pub log_dirs: Vec<TopicId>,
+    /// The ids of those among them that take no new partitions.
+    pub cordoned_log_dirs: Vec<TopicId>,
+    /// Where partitions lie on disk, whatever the log says.
+    pub found: BTreeMap<TopicPartition, TopicId>,
 }
 
 /// What a start leads to.
@@ -179,10 +181,11 @@ pub fn start_with(
         ..BrokerRegistrationChangeRecord::default()
     };
     records.push(unfence.into());
+    let mut counts = counts(stable, node);
     for topic in stable.topics() {
         let changes = topic
             .partitions()
-            .filter_map(|(partition, state)| lead(topic, partition, state, node));
+            .filter_map(|(partition, state)| lead(topic, partition, state, node, &mut counts));
         records.extend(changes.map(MetadataRecord::from));
     }
     let results = Started {
@@ -190,6 +193,27 @@ pub fn start_with(
         first,
     };
     Ok(Decision { records, results })
+}
+
+/// What lies where as this start finds it.
+fn counts(image: &MetadataImage, node: &BrokerStart) -> DirectoryCounts {
+    let mut counts =
+        DirectoryCounts::empty(node.broker_id, &node.log_dirs, &node.cordoned_log_dirs);
+    for directory in node.found.values() {
+        counts.add(node.broker_id, *directory);
+    }
+    for topic in image.topics() {
+        for (partition, state) in topic.partitions() {
+            let id = TopicPartition {
+                topic_id: topic.id(),
+                partition,
+            };
+            if let (None, Some(named)) = (node.found.get(&id), state.directory(node.broker_id)) {
+                counts.add(node.broker_id, named);
+            }
+        }
+    }
+    counts
 }
 
 fn check(image: &MetadataImage, node: &BrokerStart) -> Result<(), StartError> {
@@ -246,6 +270,8 @@ fn registration(node: &BrokerStart, broker_epoch: i64) -> RegisterBrokerRecord {
         rack: node.rack.clone(),
         fenced: true,
         log_dirs: node.log_dirs.clone(),
+        cordoned_log_dirs: (!node.cordoned_log_dirs.is_empty())
+            .then(|| node.cordoned_log_dirs.clone()),
         ..RegisterBrokerRecord::default()
     }
 }
@@ -256,9 +282,19 @@ fn lead(
     partition: PartitionId,
     state: &PartitionImage,
     node: &BrokerStart,
+    counts: &mut DirectoryCounts,
 ) -> Option<PartitionChangeRecord> {
     let this = node.broker_id;
-    let directory = state.directory(this)?;
+    let named = state.directory(this)?;
+    let id = TopicPartition {
+        topic_id: topic.id(),
+        partition,
+    };
+    let directory = match node.found.get(&id) {
+        Some(found) => *found,
+        None if is_unassigned(named) && !node.log_dirs.is_empty() => counts.choose(this),
+        None => named,
+    };
     let mut change = PartitionChangeRecord {
         partition_id: partition.0,
         topic_id: topic.id(),
@@ -293,17 +329,12 @@ fn lead(
         // A lone leader has no follower to agree with: whatever it has is the log.
         change.leader_recovery_state = 0;
     }
-    if let ([only], true) = (node.log_dirs.as_slice(), is_unassigned(directory)) {
+    if state.directory(this) != Some(directory) {
         let named = state.replicas.iter().zip(&state.directories);
-        let directories = named.map(|(id, dir)| if *id == this { *only } else { *dir });
+        let directories = named.map(|(id, dir)| if *id == this { directory } else { *dir });
         change.directories = Some(directories.collect());
     }
     Some(change)
-}
-
-fn is_unassigned(directory: TopicId) -> bool {
-    let id = u128::from_be_bytes(directory.0);
-    id <= RESERVED_DIRECTORY_ID_LAST && id != LOST_DIRECTORY_ID
 }
 
 fn is_online(directory: TopicId, node: &BrokerStart) -> bool {

@@ -1,5 +1,7 @@
 //! Tests of the controller's decisions against what Apache Kafka 4.3.1 answers, and of the starts of a node.
 
+use std::collections::BTreeMap;
+
 use pelton_model::record_type::metadata::{
     BeginTransactionRecord, FeatureLevelRecord, MetadataRecord, PartitionChangeRecord,
     RegisterBrokerRecord, TopicRecord,
@@ -33,6 +35,8 @@ fn node() -> BrokerStart {
         features: supported_features(),
         rack: None,
         log_dirs: vec![DIRECTORY],
+        cordoned_log_dirs: Vec::new(),
+        found: BTreeMap::new(),
     }
 }
 
