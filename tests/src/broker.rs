@@ -34,11 +34,13 @@ pub struct Options {
     pub settings: Vec<String>,
     /// Further arguments.
     pub arguments: Vec<String>,
+    /// The log directories, in place of one of the broker's own.
+    pub directories: Vec<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { shards: 1, settings: Vec::new(), arguments: Vec::new() }
+        Self { shards: 1, settings: Vec::new(), arguments: Vec::new(), directories: Vec::new() }
     }
 }
 
@@ -294,6 +296,10 @@ fn build() -> PathBuf {
 
 fn launch(data_dir: &Path, listen: &str, options: &Options) -> (Process, SocketAddr) {
     let mut command = Command::new(binary());
+    let directories: Vec<&str> =
+        options.directories.iter().map(|dir| dir.to_str().expect("UTF-8")).collect();
+    let directories = directories.join(",");
+    let data_dir = if directories.is_empty() { data_dir } else { Path::new(&directories) };
     command.args(serve(data_dir, listen, options.shards)).args(&options.arguments);
     for setting in &options.settings {
         command.args(["--set", setting]);

@@ -382,6 +382,20 @@ pub fn init_producer_id(
     request(22, version, flexible, &body.tags().into_bytes())
 }
 
+/// DescribeLogDirs (35); `topics` of `None` is null.
+#[must_use]
+pub fn describe_log_dirs(version: i16, topics: Option<&[(&str, Vec<i32>)]>) -> Vec<u8> {
+    let body = Body::new(version >= 2);
+    let body = match topics {
+        None => body.count(-1),
+        Some(topics) => body.array(topics, |body, (topic, partitions)| {
+            let body = body.string(topic);
+            body.array(partitions, |body, partition| body.i32(*partition)).tags()
+        }),
+    };
+    request(35, version, version >= 2, &body.tags().into_bytes())
+}
+
 /// DescribeCluster (60).
 #[must_use]
 pub fn describe_cluster(version: i16, endpoint_type: i8) -> Vec<u8> {

@@ -11,6 +11,7 @@ use crate::message::create_partitions::{CreatePartitionsRequest, CreatePartition
 use crate::message::create_topics::{CreateTopicsRequest, CreateTopicsResponse};
 use crate::message::delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
 use crate::message::describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
+use crate::message::describe_log_dirs::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 use crate::message::fetch::{FetchRequest, FetchResponse};
 use crate::message::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use crate::message::list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
@@ -42,6 +43,8 @@ pub enum ApiKey {
     InitProducerId = 22,
     /// Where leader epochs end.
     OffsetForLeaderEpoch = 23,
+    /// The log directories.
+    DescribeLogDirs = 35,
     /// Adds partitions.
     CreatePartitions = 37,
     /// Who is in the cluster.
@@ -132,7 +135,7 @@ impl ApiRow {
     }
 }
 
-static TABLE: [ApiRow; 11] = [
+static TABLE: [ApiRow; 12] = [
     ApiRow {
         advertised_min: 0,
         ..ApiRow::of::<ProduceRequest, ProduceResponse>(ApiKey::Produce, "Produce", Class::Produce)
@@ -167,6 +170,11 @@ static TABLE: [ApiRow; 11] = [
     ApiRow::of::<OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse>(
         ApiKey::OffsetForLeaderEpoch,
         "OffsetForLeaderEpoch",
+        Class::Barrier,
+    ),
+    ApiRow::of::<DescribeLogDirsRequest, DescribeLogDirsResponse>(
+        ApiKey::DescribeLogDirs,
+        "DescribeLogDirs",
         Class::Barrier,
     ),
     ApiRow::of::<CreatePartitionsRequest, CreatePartitionsResponse>(

@@ -13,6 +13,7 @@ use crate::message::create_partitions::{CreatePartitionsRequest, CreatePartition
 use crate::message::create_topics::{CreateTopicsRequest, CreateTopicsResponse};
 use crate::message::delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
 use crate::message::describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
+use crate::message::describe_log_dirs::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 use crate::message::fetch::{FetchRequest, FetchResponse};
 use crate::message::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use crate::message::list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
@@ -61,7 +62,7 @@ impl Target {
     }
 }
 
-static TARGETS: [Target; 22] = [
+static TARGETS: [Target; 24] = [
     Target::of::<ProduceRequest>(),
     Target::of::<ProduceResponse>(),
     Target::of::<FetchRequest>(),
@@ -84,6 +85,8 @@ static TARGETS: [Target; 22] = [
     Target::of::<CreatePartitionsResponse>(),
     Target::of::<DescribeClusterRequest>(),
     Target::of::<DescribeClusterResponse>(),
+    Target::of::<DescribeLogDirsRequest>(),
+    Target::of::<DescribeLogDirsResponse>(),
 ];
 
 /// All requests and responses.

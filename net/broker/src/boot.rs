@@ -11,6 +11,7 @@
 //! 2. A stop ends in bounded time, whatever the clients do ([`limits::STOP_STEP_MS_MAX`] for each step).
 //! 3. The clean marker is written last, and only if every log was closed without an error.
 
+pub(crate) mod directories;
 mod error;
 mod opening;
 mod stop;
@@ -21,22 +22,25 @@ use std::sync::Arc;
 
 use pelton_machine::budget::MemoryBudget;
 use pelton_machine::controller::{BrokerStart, QuorumStart, supported_features};
+use pelton_machine::image::MetadataImage;
 use pelton_model::config::broker::BrokerConfig;
 use pelton_model::config::listener::Listener;
 use pelton_model::record_type::control::VotersRecordEndpoint;
 use pelton_model::record_type::metadata::BrokerEndpoint;
 use pelton_model::{PartitionId, limits};
 use pelton_protocol::codec::Str;
-use pelton_storage::LogDir;
-use pelton_storage::dir::{Checkpoint, CheckpointRow, DirOptions};
+use pelton_storage::dir::{self, Checkpoint, CheckpointRow};
+use pelton_storage::{DirError, LogDir, StorageError};
 use pelton_transport::net::{Listener as _, Net, SocketOptions, TaskClass};
 
+use self::directories::LogDirs;
 pub use self::error::{BootError, MetadataFault};
-pub use self::opening::{Directory, Endpoint, Identity, Opening};
+pub use self::opening::{Directory, Endpoint, Found, Identity, Opening};
 pub(crate) use self::stop::await_peers;
 use crate::connection;
 use crate::controller::{self, Controller, LoadOptions, METADATA_TOPIC};
 use crate::env::Env;
+use crate::shard::directory::DirIndex;
 use crate::shard::message::{PartitionCheckpoint, Request, Response};
 use crate::shard::{CONTROLLER_SHARD, Shard};
 
@@ -103,12 +107,13 @@ pub async fn run<E: Env>(
         return Ok(());
     }
     match lead(&shard).await {
-        Ok((directory, serving)) => {
+        Ok((dirs, serving)) => {
             on_serving(&serving);
-            let directory = Rc::new(directory);
-            spawn_checkpoints(&shard, Rc::clone(&directory));
+            let dirs = Rc::new(dirs);
+            spawn_checkpoints(&shard, Rc::clone(&dirs));
+            directories::spawn_watch(&shard, Rc::clone(&dirs));
             stop.await;
-            stop::lead(&shard, &directory).await
+            stop::lead(&shard, &dirs).await
         }
         Err(error) => {
             stop::abandon(&shard).await;
@@ -146,51 +151,35 @@ fn spawn_tasks<E: Env>(shard: &Rc<Shard<E>>) {
 }
 
 /// The controller's shard brings everything up.
-async fn lead<E: Env>(shard: &Rc<Shard<E>>) -> Result<(LogDir<E::Disk>, Serving), BootError> {
+async fn lead<E: Env>(shard: &Rc<Shard<E>>) -> Result<(LogDirs<E::Disk>, Serving), BootError> {
     let (mut addresses, early) = bind_early(shard)?;
-    let options = DirOptions {
-        node_id: shard.config.node_id,
-        cluster_id: shard.config.cluster_id.clone(),
-        new_cluster_id: shard.draw_id().to_string(),
-        new_directory_id: shard.draw_id(),
-    };
-    let path = &shard.config.metadata_log_dir;
-    let (directory, inventory) = LogDir::open(shard.store.disk(), path, &options)
-        .await
-        .map_err(BootError::Directory)?;
+    let taken = directories::take(shard).await?;
     let endpoints = endpoints(&shard.config.advertised_listeners, &addresses);
     let identity = Arc::new(Identity {
         node_id: shard.config.node_id,
-        cluster_id: inventory.meta.cluster_id.clone(),
-        directories: vec![Directory {
-            path: path.clone(),
-            id: inventory.meta.directory_id,
-        }],
+        cluster_id: taken.cluster_id,
+        directories: taken.directories,
         endpoints,
     });
-    let directory_id = inventory.meta.directory_id;
-    let opening = Arc::new(Opening::new(Arc::clone(&identity), inventory));
+    let mut opening = Opening::new(Arc::clone(&identity), taken.inventories);
     let quorum = QuorumStart {
         node_id: shard.config.node_id,
-        directory_id,
+        directory_id: identity.metadata_directory_id(&shard.config),
         endpoints: voter_endpoints(&shard.config.metadata_log.controller_listeners),
     };
+    let metadata_dir = &shard.config.metadata_log_dir;
     let load = LoadOptions {
-        directory: directory.partition_path(METADATA_TOPIC, PartitionId(0)),
+        directory: dir::partition_path(metadata_dir, METADATA_TOPIC, PartitionId(0)),
         opening: &opening,
         config: &shard.config.metadata_log,
         node: &quorum,
         now: shard.net.wall_clock(),
     };
     let loaded = controller::load(&shard.store, load).await?;
-    let node = BrokerStart {
-        broker_id: shard.config.node_id,
-        incarnation_id: shard.draw_id(),
-        end_points: registered(&shard.config.advertised_listeners, &identity.endpoints),
-        features: supported_features(),
-        rack: shard.config.broker_rack.clone(),
-        log_dirs: vec![directory_id],
-    };
+    opening.settle(loaded.image())?;
+    directories::move_strays(shard, &opening).await;
+    let node = node(shard, &opening, loaded.image());
+    let opening = Arc::new(opening);
     let controller = Controller::start(shard, loaded, &node, &quorum).await?;
     controller.publish(shard, Some(opening)).await;
     shard
@@ -199,15 +188,36 @@ async fn lead<E: Env>(shard: &Rc<Shard<E>>) -> Result<(LogDir<E::Disk>, Serving)
     let snapshots = Rc::clone(&controller).run_snapshots(Rc::clone(shard));
     shard.net.spawn(TaskClass::Background, snapshots);
     let _first_time = shard.controller.set(controller);
+    shard.report_failed_directories();
     listen_everywhere(shard, &addresses, early).await?;
     addresses.shrink_to_fit();
     Ok((
-        directory,
+        taken.dirs,
         Serving {
             identity,
             addresses,
         },
     ))
+}
+
+/// This run of the node, as the controller registers it.
+fn node<E: Env>(shard: &Shard<E>, opening: &Opening, image: &MetadataImage) -> BrokerStart {
+    let identity = &opening.identity;
+    let for_partitions = identity
+        .directories
+        .iter()
+        .filter(|dir| dir.takes_partitions);
+    let cordoned = for_partitions.clone().filter(|dir| dir.is_cordoned);
+    BrokerStart {
+        broker_id: identity.node_id,
+        incarnation_id: shard.draw_id(),
+        end_points: registered(&shard.config.advertised_listeners, &identity.endpoints),
+        features: supported_features(),
+        rack: shard.config.broker_rack.clone(),
+        log_dirs: for_partitions.filter_map(|dir| dir.id).collect(),
+        cordoned_log_dirs: cordoned.filter_map(|dir| dir.id).collect(),
+        found: opening.places(image),
+    }
 }
 
 type BoundListeners<E> = Vec<Option<<<E as Env>::Net as Net>::Listener>>;
@@ -364,7 +374,7 @@ fn registered(advertised: &[Listener], endpoints: &[Endpoint]) -> Vec<BrokerEndp
         .collect()
 }
 
-fn spawn_checkpoints<E: Env>(shard: &Rc<Shard<E>>, directory: Rc<LogDir<E::Disk>>) {
+fn spawn_checkpoints<E: Env>(shard: &Rc<Shard<E>>, dirs: Rc<LogDirs<E::Disk>>) {
     let shard = Rc::clone(shard);
     let interval_ms = u64::try_from(shard.config.log_flush_offset_checkpoint_interval_ms)
         .unwrap_or(0)
@@ -384,8 +394,8 @@ fn spawn_checkpoints<E: Env>(shard: &Rc<Shard<E>>, directory: Rc<LogDir<E::Disk>
             }
             // The stop writes the same files, and waits for this.
             shard.is_checkpointing.set(true);
-            if let Err(error) = write_checkpoints(&shard, &directory, &rows).await {
-                tracing::error!(%error, "cannot write the checkpoints");
+            for (index, dir) in dirs.held() {
+                write_checkpoints(&shard, index, dir, &rows).await;
             }
             shard.is_checkpointing.set(false);
         }
@@ -410,18 +420,44 @@ async fn gather<E: Env>(
     rows
 }
 
+/// Writes the checkpoint files of one directory; whether all went well. One that cannot be written has failed.
 async fn write_checkpoints<E: Env>(
-    shard: &Shard<E>,
-    directory: &LogDir<E::Disk>,
+    shard: &Rc<Shard<E>>,
+    index: DirIndex,
+    dir: &LogDir<E::Disk>,
     rows: &[PartitionCheckpoint],
-) -> Result<(), pelton_storage::DirError> {
+) -> bool {
+    if shard.directories.is_failed(index) {
+        return false;
+    }
+    let rows: Vec<&PartitionCheckpoint> = rows.iter().filter(|row| row.dir == index).collect();
+    match try_write_checkpoints(shard, dir, &rows).await {
+        Ok(()) => true,
+        Err(DirError::Disk(error)) => {
+            shard.fail_directory_unless_of_process(index, &StorageError::Disk(error));
+            false
+        }
+        Err(error) => {
+            tracing::error!(%error, "cannot write the checkpoints");
+            false
+        }
+    }
+}
+
+async fn try_write_checkpoints<E: Env>(
+    shard: &Shard<E>,
+    dir: &LogDir<E::Disk>,
+    rows: &[&PartitionCheckpoint],
+) -> Result<(), DirError> {
     let row = |row: &PartitionCheckpoint, offset| CheckpointRow {
         topic: row.topic.clone(),
         partition: PartitionId(row.partition),
         offset,
     };
     let mut recovery: Vec<_> = rows.iter().map(|r| row(r, r.recovery_point)).collect();
-    if let Some(controller) = shard.controller.get() {
+    if let Some(controller) = shard.controller.get()
+        && dir.path() == shard.config.metadata_log_dir
+    {
         let offset = controller.recovery_point();
         recovery.push(CheckpointRow {
             topic: METADATA_TOPIC.to_owned(),
@@ -429,26 +465,15 @@ async fn write_checkpoints<E: Env>(
             offset,
         });
     }
-    let starts: Vec<_> = rows
-        .iter()
-        .filter(|r| r.log_start.0 > 0)
-        .map(|r| row(r, r.log_start))
-        .collect();
-    let cleaned = rows
-        .iter()
-        .filter_map(|r| Some(row(r, r.cleaned_to?)))
-        .collect::<Vec<_>>();
+    let starts = rows.iter().filter(|r| r.log_start.0 > 0);
+    let starts: Vec<_> = starts.map(|r| row(r, r.log_start)).collect();
+    let cleaned = rows.iter().filter_map(|r| Some(row(r, r.cleaned_to?)));
+    let cleaned: Vec<_> = cleaned.collect();
     let watermarks: Vec<_> = rows.iter().map(|r| row(r, r.high_watermark)).collect();
-    directory
-        .write_checkpoint(Checkpoint::RecoveryPoint, &recovery)
+    dir.write_checkpoint(Checkpoint::RecoveryPoint, &recovery)
         .await?;
-    directory
-        .write_checkpoint(Checkpoint::LogStart, &starts)
+    dir.write_checkpoint(Checkpoint::LogStart, &starts).await?;
+    dir.write_checkpoint(Checkpoint::HighWatermark, &watermarks)
         .await?;
-    directory
-        .write_checkpoint(Checkpoint::HighWatermark, &watermarks)
-        .await?;
-    directory
-        .write_checkpoint(Checkpoint::Cleaner, &cleaned)
-        .await
+    dir.write_checkpoint(Checkpoint::Cleaner, &cleaned).await
 }

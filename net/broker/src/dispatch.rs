@@ -140,6 +140,7 @@ pub(crate) async fn begin<E: Env>(client: &Client<E>, request: Request) -> Begun
             handler::offset_for_leader_epoch::handle(client, &request).await
         }
         ApiKey::CreatePartitions => handler::create_partitions::handle(client, &request).await,
+        ApiKey::DescribeLogDirs => handler::describe_log_dirs::handle(client, &request).await,
         ApiKey::DescribeCluster => handler::describe_cluster::handle(client, &request),
     };
     Begun::Done(outcome.unwrap_or_else(|problem| {

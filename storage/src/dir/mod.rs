@@ -7,6 +7,7 @@
 //!
 //! One shard owns the `LogDir`; the others open their logs by path from the `Inventory` and send back checkpoint rows.
 
+pub mod ensemble;
 mod identity;
 mod listing;
 #[cfg(test)]
@@ -55,6 +56,22 @@ pub enum DirError {
         /// The file.
         path: PathBuf,
     },
+    /// Two directories have the same id: one is a copy of the other.
+    SameDirectoryId {
+        /// One directory.
+        path: PathBuf,
+        /// The other.
+        other: PathBuf,
+        /// Their id.
+        directory_id: TopicId,
+    },
+    /// The metadata directory is new although another directory belongs to a cluster.
+    MetadataDirectoryNew {
+        /// The metadata directory.
+        path: PathBuf,
+        /// The other.
+        other: PathBuf,
+    },
 }
 
 impl fmt::Display for DirError {
@@ -84,6 +101,22 @@ impl fmt::Display for DirError {
                 "{} is missing although the directory holds partitions",
                 path.display()
             ),
+            Self::SameDirectoryId {
+                path,
+                other,
+                directory_id,
+            } => write!(
+                f,
+                "log directories {} and {} have the same directory.id {directory_id}: one is a copy of the other",
+                path.display(),
+                other.display()
+            ),
+            Self::MetadataDirectoryNew { path, other } => write!(
+                f,
+                "metadata directory {} is new although {} is not: is its device mounted?",
+                path.display(),
+                other.display()
+            ),
         }
     }
 }
@@ -95,7 +128,9 @@ impl std::error::Error for DirError {
             Self::Locked { .. }
             | Self::MetaCorrupt { .. }
             | Self::MetaMismatch { .. }
-            | Self::MetaMissing { .. } => None,
+            | Self::MetaMissing { .. }
+            | Self::SameDirectoryId { .. }
+            | Self::MetadataDirectoryNew { .. } => None,
         }
     }
 }
@@ -197,8 +232,7 @@ pub struct LogDir<D: Disk> {
 }
 
 impl<D: Disk> LogDir<D> {
-    /// Takes the lock, reads or creates `meta.properties`, consumes the clean marker, reads the checkpoints (unreadable:
-    /// as if empty), removes `…-delete` leftovers and lists the partitions. Creates the directory if absent.
+    /// [`LogDir::take`] and [`LogDir::load`] in one: for a directory that stands alone.
     ///
     /// # Errors
     /// Each variant of [`DirError`] is one clear line for whoever starts the broker.
@@ -207,6 +241,16 @@ impl<D: Disk> LogDir<D> {
         path: &Path,
         options: &DirOptions,
     ) -> Result<(Self, Inventory), DirError> {
+        let dir = Self::take(disk, path).await?;
+        let inventory = dir.load(options).await?;
+        Ok((dir, inventory))
+    }
+
+    /// Creates the directory if absent and takes its lock; nothing in it is read or changed.
+    ///
+    /// # Errors
+    /// `Locked`, `Disk`.
+    pub async fn take(disk: &D, path: &Path) -> Result<Self, DirError> {
         disk.create_dir_all(path).await?;
         if let Some(parent) = path
             .parent()
@@ -222,22 +266,48 @@ impl<D: Disk> LogDir<D> {
             }
             Err(error) => return Err(error.into()),
         };
+        Ok(Self {
+            disk: disk.clone(),
+            path: path.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    /// The identity that the directory carries; none when it is new. Changes nothing.
+    ///
+    /// # Errors
+    /// `Disk`, `MetaCorrupt`, `MetaMissing`.
+    pub async fn identity(&self) -> Result<Option<MetaProperties>, DirError> {
+        let entries = self.disk.read_dir(&self.path).await?;
+        let read = identity::read(&self.disk, &self.path, &entries).await?;
+        Ok(read.map(|(meta, _)| meta))
+    }
+
+    /// Whether the directory is still there, with its identity in it.
+    ///
+    /// # Errors
+    /// `Disk`: it was removed, or its device is gone.
+    pub async fn probe(&self) -> Result<(), DiskError> {
+        probe(&self.disk, &self.path).await
+    }
+
+    /// Reads or creates `meta.properties`, consumes the clean marker, reads the checkpoints (unreadable: as if empty),
+    /// removes `…-delete` leftovers and lists the partitions.
+    ///
+    /// # Errors
+    /// Each variant of [`DirError`] is one clear line for whoever starts the broker.
+    pub async fn load(&self, options: &DirOptions) -> Result<Inventory, DirError> {
+        let (disk, path) = (&self.disk, &self.path);
         let entries = disk.read_dir(path).await?;
         let meta = identity::settle(disk, path, options, &entries).await?;
         let (clean, broker_epoch) = take_clean_marker(disk, path).await?;
         let partitions = listing::partitions(disk, path, &entries).await?;
-        let inventory = Inventory {
+        Ok(Inventory {
             meta,
             clean,
             broker_epoch,
             partitions,
-        };
-        let dir = Self {
-            disk: disk.clone(),
-            path: path.to_owned(),
-            _lock: lock,
-        };
-        Ok((dir, inventory))
+        })
     }
 
     /// The directory of a partition.
@@ -284,6 +354,16 @@ impl<D: Disk> LogDir<D> {
 #[must_use]
 pub fn partition_path(log_dir: &Path, topic: &str, partition: PartitionId) -> PathBuf {
     log_dir.join(format!("{topic}-{partition}"))
+}
+
+/// Whether the log directory is still there, with its identity in it; needs no lock, so every shard may ask.
+///
+/// # Errors
+/// The disk's.
+pub async fn probe<D: Disk>(disk: &D, log_dir: &Path) -> Result<(), DiskError> {
+    let path = log_dir.join(META_FILE);
+    disk.read_file(&path, TEXT_FILE_BYTES_MAX).await?;
+    Ok(())
 }
 
 const LOCK_FILE: &str = ".lock";

@@ -23,7 +23,7 @@ use rustix::fs::{self, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::prepare::{Blank, Preparation, ZERO_PIECE_BYTES};
-use super::{DirEntry, Disk, DiskError, DiskFile, OpenMode, write_back};
+use super::{DirEntry, Disk, DiskError, DiskFile, OpenMode, Space, write_back};
 
 /// Runs what would block a shard somewhere else.
 #[expect(
@@ -212,6 +212,12 @@ impl<H: Helper> Disk for KernelDisk<H> {
         self.run(job).await
     }
 
+    async fn space(&self, path: &Path) -> Result<Space, DiskError> {
+        let target = path.to_owned();
+        let space = self.run(move || space(&target)).await;
+        space.map_err(failed("measure the volume of", path))
+    }
+
     async fn lock(&self, path: &Path) -> Result<KernelLock, DiskError> {
         let file = open_file(path, OFlags::RDWR | OFlags::CREATE).map_err(failed("open", path))?;
         // flock keeps a second LogDir of this process out, the record lock any Java broker.
@@ -222,6 +228,14 @@ impl<H: Helper> Disk for KernelDisk<H> {
             Err(errno) => Err(failed("lock", path)(errno)),
         }
     }
+}
+
+fn space(path: &Path) -> Result<Space, Errno> {
+    let volume = fs::statvfs(path)?;
+    Ok(Space {
+        total_bytes: volume.f_frsize.saturating_mul(volume.f_blocks),
+        usable_bytes: volume.f_frsize.saturating_mul(volume.f_bavail),
+    })
 }
 
 fn list(path: &Path) -> Result<Vec<DirEntry>, Errno> {

@@ -8,7 +8,8 @@
 //! 4. What a helper thread would do beside its caller (preparing a log's tail) is done at once, or, after
 //!    [`MemoryDisk::delay_helper`], piece by piece between later operations, as a seed decides.
 //! 5. [`MemoryDisk::fail_preparing`] lets those pieces fail, and nothing else.
-//! 6. A power cut ends every lock, and open files go stale: their later operations fail.
+//! 6. [`MemoryDisk::break_below`] is a device that has failed: every operation below a directory fails from then on.
+//! 7. A power cut ends every lock, and open files go stale: their later operations fail.
 //!
 //! Not modelled: rotten synced sectors (use [`MemoryDisk::corrupt`]), reordering between directories.
 
@@ -25,9 +26,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::prepare::Preparation;
-use super::{DirEntry, Disk, DiskError, DiskFile, OpenMode};
+use super::{DirEntry, Disk, DiskError, DiskFile, OpenMode, Space};
 
 const SECTOR_BYTES: usize = 512;
+/// What a volume is said to hold; nothing is refused for want of it.
+const VOLUME_BYTES: u64 = 1 << 40;
 
 #[derive(Clone, Debug)]
 enum FileChange {
@@ -58,10 +61,21 @@ enum Node {
     Dir(DirNode),
 }
 
+impl Node {
+    fn size_bytes(&self) -> usize {
+        match self {
+            Self::File(file) => file.current.len(),
+            Self::Dir(_) => 0,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct World {
     nodes: Vec<Node>,
     locks: BTreeSet<PathBuf>,
+    /// Directories whose device has failed, with its error.
+    broken: BTreeMap<PathBuf, i32>,
     generation: u64,
 }
 
@@ -125,6 +139,7 @@ impl Default for MemoryDisk {
             world: Rc::new(RefCell::new(World {
                 nodes: vec![Node::Dir(DirNode::default())],
                 locks: BTreeSet::new(),
+                broken: BTreeMap::new(),
                 generation: 0,
             })),
             faults: Rc::default(),
@@ -310,6 +325,14 @@ impl World {
         Ok(node)
     }
 
+    fn check_device(&self, path: &Path) -> Result<(), i32> {
+        let broken = |(directory, _): &(&PathBuf, &i32)| path.starts_with(directory);
+        match self.broken.iter().find(broken) {
+            Some((_, errno)) => Err(*errno),
+            None => Ok(()),
+        }
+    }
+
     fn parent(&self, path: &Path) -> Result<(usize, String), i32> {
         let mut names = names(path);
         let name = names.pop().ok_or(EEXIST)?;
@@ -415,6 +438,17 @@ impl MemoryDisk {
         self.faults.errno.set(errno);
     }
 
+    /// Lets every operation on `directory` and below it fail with `errno`, until [`MemoryDisk::mend`].
+    pub fn break_below(&self, directory: &Path, errno: i32) {
+        let mut world = self.world.borrow_mut();
+        world.broken.insert(directory.to_owned(), errno);
+    }
+
+    /// Ends what [`MemoryDisk::break_below`] began.
+    pub fn mend(&self) {
+        self.world.borrow_mut().broken.clear();
+    }
+
     /// Changes contents behind everyone's back, durably: a rotten sector, or a file prepared by a test.
     ///
     /// # Panics
@@ -462,6 +496,7 @@ impl MemoryDisk {
     ) -> Result<T, DiskError> {
         self.run_backlog();
         self.fault()
+            .and_then(|()| self.world.borrow().check_device(path))
             .and_then(|()| act(&mut self.world.borrow_mut()))
             .map_err(|errno| DiskError::new(operation, path, os_error(errno)))
     }
@@ -551,6 +586,17 @@ impl Disk for MemoryDisk {
             let node = world.find(path)?;
             world.dir_mut(node)?.sync();
             Ok(())
+        })
+    }
+
+    async fn space(&self, path: &Path) -> Result<Space, DiskError> {
+        self.run("measure the volume of", path, |world| {
+            world.find(path)?;
+            let used: usize = world.nodes.iter().map(Node::size_bytes).sum();
+            Ok(Space {
+                total_bytes: VOLUME_BYTES,
+                usable_bytes: VOLUME_BYTES.saturating_sub(used as u64),
+            })
         })
     }
 

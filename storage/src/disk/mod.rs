@@ -93,6 +93,15 @@ pub struct DirEntry {
     pub size_bytes: u64,
 }
 
+/// How full the volume of a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes that it has.
+    pub total_bytes: u64,
+    /// Bytes that may still be written.
+    pub usable_bytes: u64,
+}
+
 /// A filesystem. Cheap to clone; one per shard.
 #[expect(
     async_fn_in_trait,
@@ -120,6 +129,8 @@ pub trait Disk: Clone + 'static {
     async fn sync_dir(&self, path: &Path) -> Result<(), DiskError>;
     /// Takes an exclusive lock on `path` (created if absent), or fails with `WouldBlock` when another process holds it.
     async fn lock(&self, path: &Path) -> Result<Self::Lock, DiskError>;
+    /// How full the volume that holds `path` is.
+    async fn space(&self, path: &Path) -> Result<Space, DiskError>;
 
     /// The same filesystem for work that nobody waits for: reads, writes and removals run beside the shard, at low priority.
     #[must_use]

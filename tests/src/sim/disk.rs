@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pelton_storage::disk::prepare::Preparation;
 use pelton_storage::disk::memory::{MemoryDisk, MemoryFile, MemoryLock};
-use pelton_storage::disk::{DirEntry, Disk, DiskError, DiskFile, OpenMode};
+use pelton_storage::disk::prepare::Preparation;
+use pelton_storage::disk::{DirEntry, Disk, DiskError, DiskFile, OpenMode, Space};
 
 use super::world::World;
 
@@ -76,6 +76,10 @@ impl Disk for SimDisk {
     async fn sync_dir(&self, path: &Path) -> Result<(), DiskError> {
         self.take_time().await;
         self.inner.sync_dir(path).await
+    }
+
+    async fn space(&self, path: &Path) -> Result<Space, DiskError> {
+        self.inner.space(path).await
     }
 
     async fn lock(&self, path: &Path) -> Result<MemoryLock, DiskError> {

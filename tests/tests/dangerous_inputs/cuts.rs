@@ -5,8 +5,8 @@ use pelton_tests::broker::Broker;
 use pelton_tests::raw::{PATIENCE, Reply};
 use pelton_tests::request::{
     Fetch, ListOffsets, MetadataTopic, NewTopic, Produce, api_versions, create_partitions,
-    create_topics, delete_topics, describe_cluster, init_producer_id, metadata_of,
-    offset_for_leader_epoch,
+    create_topics, delete_topics, describe_cluster, describe_log_dirs, init_producer_id,
+    metadata_of, offset_for_leader_epoch,
 };
 
 /// Goal: a decoder never reads past what it was given, nor takes half a request for a whole one. Method: every prefix of a
@@ -72,6 +72,9 @@ fn requests() -> Vec<(String, Vec<u8>)> {
     add("InitProducerId", &[0, 2, 5], &|version| init_producer_id(version, None, 1000, (-1, -1)));
     add("OffsetForLeaderEpoch", &[2, 3, 4], &|version| {
         offset_for_leader_epoch(version, name, -1, 0)
+    });
+    add("DescribeLogDirs", &[1, 2, 4], &|version| {
+        describe_log_dirs(version, Some(&[(name, vec![0, 1])]))
     });
     add("DescribeCluster", &[0, 2], &|version| describe_cluster(version, 1));
     all

@@ -200,6 +200,7 @@ fn admission() {
             | ApiKey::InitProducerId
             | ApiKey::OffsetForLeaderEpoch
             | ApiKey::CreatePartitions
+            | ApiKey::DescribeLogDirs
             | ApiKey::DescribeCluster => "close",
         };
         check(row.key.code(), row.min - 1, outside);
@@ -236,6 +237,7 @@ fn api_versions_response() {
         (20, 1, 6),
         (22, 0, 5),
         (23, 2, 4),
+        (35, 1, 5),
         (37, 0, 3),
         (60, 0, 2),
     ];

@@ -79,6 +79,8 @@ oracle! {
     create_partitions_response: CreatePartitionsResponse;
     describe_cluster_request: DescribeClusterRequest;
     describe_cluster_response: DescribeClusterResponse;
+    describe_log_dirs_request: DescribeLogDirsRequest;
+    describe_log_dirs_response: DescribeLogDirsResponse;
 }
 
 // Goal: headers are those of Kafka for every API and version. Method: each side reads what the other wrote.

@@ -19,6 +19,22 @@ use pelton_storage::{DirError, ReadError, StorageError};
 pub enum BootError {
     /// The log directory cannot be used.
     Directory(DirError),
+    /// None of `log.dirs` can be used.
+    NoLogDirectory,
+    /// The metadata log lies in a directory that is not the metadata directory.
+    MetadataElsewhere {
+        /// Where it lies.
+        path: PathBuf,
+        /// The directory that holds it.
+        configured: PathBuf,
+    },
+    /// Two log directories hold the same partition.
+    PartitionTwice {
+        /// One directory of the partition.
+        path: PathBuf,
+        /// The other.
+        other: PathBuf,
+    },
     /// A listener's host has no address.
     Resolve {
         /// The listener as configured.
@@ -125,6 +141,19 @@ impl fmt::Display for BootError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Directory(error) => error.fmt(f),
+            Self::NoLogDirectory => f.write_str("none of the log directories can be used"),
+            Self::MetadataElsewhere { path, configured } => write!(
+                f,
+                "the metadata log lies in {}; set metadata.log.dir to {}, or move it",
+                path.display(),
+                configured.display()
+            ),
+            Self::PartitionTwice { path, other } => write!(
+                f,
+                "a partition lies in {} and in {}: a move between directories was cut off; remove the one that is out of date",
+                path.display(),
+                other.display()
+            ),
             Self::Resolve { listener, source } => {
                 write!(
                     f,
@@ -183,7 +212,10 @@ impl std::error::Error for BootError {
             Self::MetadataFile(error) => Some(error),
             Self::Metadata { fault, .. } => Some(fault),
             Self::MetadataStart(error) => Some(error),
-            Self::ListenElsewhere { .. }
+            Self::NoLogDirectory
+            | Self::MetadataElsewhere { .. }
+            | Self::PartitionTwice { .. }
+            | Self::ListenElsewhere { .. }
             | Self::MetadataSnapshotNeeded { .. }
             | Self::MetadataLogLost { .. }
             | Self::MetadataMissing { .. }

@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use pelton_model::limits::STOP_STEP_MS_MAX;
-use pelton_storage::LogDir;
 use pelton_transport::net::{Mesh, Net};
 
+use super::directories::LogDirs;
 use super::{BootError, gather, write_checkpoints};
 use crate::env::Env;
 use crate::shard::Shard;
@@ -17,28 +17,34 @@ const POLL_MS: u64 = 1;
 /// The controller's shard: drains like every shard, then closes all logs and leaves the directory in order.
 pub(super) async fn lead<E: Env>(
     shard: &Rc<Shard<E>>,
-    directory: &LogDir<E::Disk>,
+    dirs: &LogDirs<E::Disk>,
 ) -> Result<(), BootError> {
     drain(shard).await;
     let rows = gather(shard, || Request::Close).await;
-    let mut is_clean = rows.iter().all(|row| row.is_clean);
     let mut broker_epoch = -1;
+    let mut is_metadata_clean = true;
     if let Some(controller) = shard.controller.get() {
         broker_epoch = controller.broker_epoch();
         if let Err(error) = controller.close().await {
             tracing::error!(%error, "cannot close the metadata log");
-            is_clean = false;
+            is_metadata_clean = false;
         }
     }
     wait_until(shard, STOP_STEP_MS_MAX, || !shard.is_checkpointing.get()).await;
-    write_checkpoints(shard, directory, &rows)
-        .await
-        .map_err(BootError::Directory)?;
-    if is_clean {
-        directory
-            .mark_clean(broker_epoch)
-            .await
-            .map_err(BootError::Directory)?;
+    let mut is_clean = true;
+    for (index, dir) in dirs.held() {
+        let mut rows_of = rows.iter().filter(|row| row.dir == index);
+        let is_metadata = dir.path() == shard.config.metadata_log_dir;
+        let is_whole = rows_of.all(|row| row.is_clean) && (is_metadata_clean || !is_metadata);
+        let is_written = write_checkpoints(shard, index, dir, &rows).await;
+        if is_whole && is_written {
+            if let Err(error) = dir.mark_clean(broker_epoch).await {
+                tracing::error!(%error, "cannot mark the stop as clean");
+                is_clean = false;
+            }
+        } else {
+            is_clean = false;
+        }
     }
     shard.calls.mesh().close();
     if is_clean {

@@ -6,7 +6,7 @@ use pelton_machine::controller::{
     ProducerIdBlock, Refusal,
 };
 use pelton_model::record_type::metadata::MetadataRecord;
-use pelton_model::{ErrorCode, config};
+use pelton_model::{ErrorCode, TopicId, config};
 
 use super::Controller;
 use crate::env::Env;
@@ -35,6 +35,20 @@ pub enum Command {
     },
     /// A block of producer ids for one shard.
     AllocateProducerIds,
+    /// A log directory of this node has failed.
+    FailDirectory(TopicId),
+}
+
+impl Command {
+    /// Whether it makes partitions, for which a directory must be left.
+    pub(super) fn makes_partitions(&self) -> bool {
+        match self {
+            Self::CreateTopics { .. }
+            | Self::AutoCreateTopics(_)
+            | Self::CreatePartitions { .. } => true,
+            Self::DeleteTopics(_) | Self::AllocateProducerIds | Self::FailDirectory(_) => false,
+        }
+    }
 }
 
 /// The answer to a [`Command`].
@@ -48,6 +62,8 @@ pub enum Answer {
     Grown(Vec<CreatePartitionsResult>),
     /// To `AllocateProducerIds`.
     ProducerIds(Result<ProducerIdBlock, Refusal>),
+    /// To what nobody asked for.
+    Done,
     /// The metadata log cannot be written, or the broker stops.
     Unavailable(ErrorCode),
 }
@@ -112,6 +128,12 @@ impl<E: Env> Controller<E> {
                     controller::create_partitions(&image, &topics, options),
                     Answer::Grown,
                 )
+            }
+            Command::FailDirectory(id) => {
+                let node = shard.config.node_id;
+                split(controller::fail_directory(&image, node, id), |()| {
+                    Answer::Done
+                })
             }
             Command::AllocateProducerIds => {
                 let node = shard.config.node_id;

@@ -56,6 +56,13 @@ pub(crate) struct Loaded<D: Disk> {
     pub(super) epoch: LeaderEpoch,
 }
 
+impl<D: Disk> Loaded<D> {
+    /// What snapshot and log say.
+    pub(crate) fn image(&self) -> &MetadataImage {
+        &self.state.image
+    }
+}
+
 /// What snapshot and log come to.
 #[derive(Debug)]
 pub(super) struct State {
@@ -91,12 +98,7 @@ pub(crate) async fn load<D: Disk>(
     let mut state = restore::newest(disk, &log, &mut snapshots).await?;
     replay(disk, &log, &mut state).await?;
     let is_new = state.image.next_offset() == Offset::ZERO;
-    if is_new
-        && options
-            .opening
-            .partitions()
-            .any(|(topic, _)| topic != METADATA_TOPIC)
-    {
+    if is_new && options.opening.has_topics() {
         let directory = directory.clone();
         return Err(BootError::MetadataMissing { directory });
     }
@@ -136,7 +138,7 @@ async fn open_log<D: Disk>(
             let options = OpenOptions {
                 config,
                 recovery_point: known.recovery_point,
-                clean: options.opening.clean,
+                clean: known.clean,
                 log_start: known.log_start,
             };
             let opened = Log::open(store, directory, options).await;

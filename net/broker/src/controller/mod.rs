@@ -162,7 +162,8 @@ impl<E: Env> Controller<E> {
     }
 
     async fn execute(&self, shard: &Rc<Shard<E>>, command: Command) -> Answer {
-        if self.has_failed.get() {
+        let has_no_place = command.makes_partitions() && shard.has_no_directory();
+        if self.has_failed.get() || has_no_place {
             return Answer::Unavailable(ErrorCode::KafkaStorageError);
         }
         let (records, answer) = self.decide(shard, command);
@@ -170,12 +171,19 @@ impl<E: Env> Controller<E> {
             return answer;
         }
         if let Err(error) = self.write(shard, &records).await {
-            tracing::error!(%error, "the metadata log failed");
+            tracing::error!(%error, "the metadata log failed: the metadata changes no more");
             self.has_failed.set(true);
+            shard.blame(shard.metadata_dir(), &error);
             return Answer::Unavailable(ErrorCode::KafkaStorageError);
         }
         self.publish(shard, None).await;
         answer
+    }
+
+    /// The metadata directory failed: nothing is decided any more.
+    pub(crate) fn fail(&self) {
+        self.has_failed.set(true);
+        self.log.abandon();
     }
 
     /// Closes the metadata log; what it contributes to the checkpoints.

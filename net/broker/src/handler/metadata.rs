@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use pelton_machine::controller::{is_internal_topic, validate_topic_name};
 use pelton_machine::image::{MetadataImage, PartitionImage, TopicImage};
+use pelton_model::record_type::metadata::NO_LEADER;
 use pelton_model::{ErrorCode, NodeId, PartitionId, TopicId};
 use pelton_protocol::codec::Str;
 use pelton_protocol::message::metadata::{
@@ -113,7 +114,7 @@ fn all_topics<E: Env>(client: &Client<E>) -> Vec<MetadataResponseTopic> {
     let image = client.shard.image();
     image
         .topics()
-        .map(|topic| described(&image, topic))
+        .map(|topic| described(&client.shard, &image, topic))
         .collect()
 }
 
@@ -128,7 +129,9 @@ async fn some_topics<E: Env>(
             .iter()
             .map(|topic| topic.topic_id)
             .filter(|id| !id.is_zero());
-        return by_id.map(|id| described_by_id(&image, id)).collect();
+        return by_id
+            .map(|id| described_by_id(&client.shard, &image, id))
+            .collect();
     }
     let mut seen = BTreeSet::new();
     let named = topics.iter().filter_map(|topic| topic.name.as_ref());
@@ -143,7 +146,7 @@ async fn some_topics<E: Env>(
     names
         .into_iter()
         .map(|name| match image.topic_by_name(name) {
-            Some(topic) => described(&image, topic),
+            Some(topic) => described(&client.shard, &image, topic),
             None => MetadataResponseTopic {
                 error_code: errors
                     .remove(name)
@@ -200,9 +203,13 @@ async fn create<E: Env>(
     }
 }
 
-fn described_by_id(image: &MetadataImage, id: TopicId) -> MetadataResponseTopic {
+fn described_by_id<E: Env>(
+    shard: &Shard<E>,
+    image: &MetadataImage,
+    id: TopicId,
+) -> MetadataResponseTopic {
     match image.topic(id) {
-        Some(topic) => described(image, topic),
+        Some(topic) => described(shard, image, topic),
         None => MetadataResponseTopic {
             error_code: ErrorCode::UnknownTopicId.code(),
             topic_id: id,
@@ -211,10 +218,14 @@ fn described_by_id(image: &MetadataImage, id: TopicId) -> MetadataResponseTopic 
     }
 }
 
-fn described(image: &MetadataImage, topic: &TopicImage) -> MetadataResponseTopic {
+fn described<E: Env>(
+    shard: &Shard<E>,
+    image: &MetadataImage,
+    topic: &TopicImage,
+) -> MetadataResponseTopic {
     let partitions = topic
         .partitions()
-        .map(|(index, partition)| described_partition(image, index, partition));
+        .map(|(index, partition)| described_partition(shard, image, index, partition));
     MetadataResponseTopic {
         error_code: ErrorCode::None.code(),
         name: Some(Str::from(topic.name())),
@@ -225,21 +236,31 @@ fn described(image: &MetadataImage, topic: &TopicImage) -> MetadataResponseTopic
     }
 }
 
-fn described_partition(
+/// A partition whose directory has failed has no leader, whether or not the controller could write it down.
+fn described_partition<E: Env>(
+    shard: &Shard<E>,
     image: &MetadataImage,
     index: PartitionId,
     partition: &PartitionImage,
 ) -> MetadataResponsePartition {
     let ids = |nodes: &[NodeId]| nodes.iter().map(|node| node.0).collect();
-    let is_offline = |node: &&NodeId| image.broker(**node).is_none_or(|broker| broker.fenced);
-    let error = match partition.leader() {
+    let this = shard.config.node_id;
+    let is_lost = shard.is_replica_offline(partition);
+    let is_offline = |node: &&NodeId| {
+        let is_gone = image.broker(**node).is_none_or(|broker| broker.fenced);
+        is_gone || (**node == this && is_lost)
+    };
+    let leader = partition
+        .leader()
+        .filter(|leader| *leader != this || !is_lost);
+    let error = match leader {
         Some(_) => ErrorCode::None,
         None => ErrorCode::LeaderNotAvailable,
     };
     MetadataResponsePartition {
         error_code: error.code(),
         partition_index: index.0,
-        leader_id: partition.leader_id.0,
+        leader_id: leader.map_or(NO_LEADER, |leader| leader.0),
         leader_epoch: partition.leader_epoch.0,
         replica_nodes: ids(&partition.replicas),
         isr_nodes: ids(&partition.isr),

@@ -8,6 +8,7 @@ pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
 pub(crate) mod delete_topics;
 pub(crate) mod describe_cluster;
+pub(crate) mod describe_log_dirs;
 pub(crate) mod fetch;
 pub(crate) mod init_producer_id;
 pub(crate) mod list_offsets;

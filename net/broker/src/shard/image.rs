@@ -5,7 +5,7 @@
 //! 2. A directory of another topic id under a partition's name is a stray: it is moved aside, never opened as this partition's log.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,18 +13,17 @@ use pelton_machine::image::{MetadataDelta, MetadataImage, PartitionImage};
 use pelton_machine::partition::{LogOffsets, Partition, PartitionState, Updated};
 use pelton_model::config::topic::TopicConfig;
 use pelton_model::producer_state::ProducerStates;
-use pelton_model::{ErrorCode, Offset, PartitionId, TopicPartition};
-use pelton_storage::disk::Disk;
+use pelton_model::{ErrorCode, Offset, TopicPartition};
+use pelton_storage::dir::partition_path;
 use pelton_storage::{Log, LogConfig, OpenOptions, StorageError};
 use pelton_transport::net::Net;
 
+use super::Shard;
 use super::cleaner::CleanState;
 use super::directory::DirIndex;
 use super::message::{ImageUpdate, PartitionCheckpoint};
 use super::slot::Slot;
-use super::{CONTROLLER_SHARD, Shard};
 use crate::boot::Opening;
-use crate::controller::METADATA_TOPIC;
 use crate::env::Env;
 
 impl<E: Env> Shard<E> {
@@ -37,13 +36,9 @@ impl<E: Env> Shard<E> {
         } = update;
         if let Some(opening) = &opening {
             let _already_set = self.identity.set(Arc::clone(&opening.identity));
+            self.directories.take_offline(opening.offline());
         }
         self.remove_deleted(&delta).await;
-        if let Some(opening) = &opening
-            && self.id == CONTROLLER_SHARD
-        {
-            self.move_strays(&image, opening).await;
-        }
         let changed: Vec<TopicPartition> = match &opening {
             Some(_) => all_partitions(&image),
             None => delta.partitions.iter().copied().collect(),
@@ -74,6 +69,10 @@ impl<E: Env> Shard<E> {
             self.slots.borrow_mut().remove(&slot.id);
             self.refuse_commits(slot.id, ErrorCode::UnknownTopicOrPartition);
             self.on_gone(slot.id);
+            // Nothing is written to a failed directory: if it comes back, what lies there is a stray.
+            if self.directories.is_failed(slot.dir) {
+                continue;
+            }
             if let Err(error) = slot.log.delete(self.net.now()).await {
                 tracing::warn!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot delete the log");
             }
@@ -100,26 +99,30 @@ impl<E: Env> Shard<E> {
         }
         let name: Arc<str> = Arc::from(topic.name());
         let config = self.topic_config(image, &name);
-        let dir = DirIndex(0);
-        let directory = self.identity().directories[dir.index()]
-            .path
-            .join(format!("{name}-{}", id.partition));
+        if self.unopened.borrow().contains_key(&id) {
+            return;
+        }
+        let found = opening.and_then(|opening| opening.partition(&name, id.partition.0));
+        let Some(dir) = self.place(partition, found) else {
+            self.unopened.borrow_mut().insert(id, None);
+            return;
+        };
+        let log_dir = &self.identity().directories[dir.index()].path;
         let place = LogPlace {
             id,
+            directory: partition_path(log_dir, &name, id.partition),
             name,
             dir,
-            directory,
         };
         if self.directories.is_failed(dir) {
-            let unopened = unopened(&place, opening);
-            self.unopened.borrow_mut().insert(id, unopened);
+            self.unopened.borrow_mut().insert(id, None);
             return;
         }
         match self.open_log(&place, &config, opening).await {
             Ok((log, producers)) => {
                 let high_watermark = opening
                     .and_then(|opening| opening.partition(&place.name, id.partition.0))
-                    .and_then(|known| known.high_watermark)
+                    .and_then(|found| found.high_watermark)
                     .unwrap_or(log.log_start());
                 self.insert_slot(place, log, producers, high_watermark, state, config)
                     .await;
@@ -130,7 +133,8 @@ impl<E: Env> Shard<E> {
             Err(error) => {
                 tracing::error!(topic = %place.name, partition = %id.partition, %error, "cannot open the log");
                 let unopened = unopened(&place, opening);
-                self.unopened.borrow_mut().insert(id, unopened);
+                self.unopened.borrow_mut().insert(id, Some(unopened));
+                self.blame(place.dir, &error);
             }
         }
     }
@@ -187,19 +191,10 @@ impl<E: Env> Shard<E> {
                 Log::create(&self.store, &place.directory, place.id.topic_id, log_config).await?;
             return Ok((log, ProducerStates::new()));
         };
-        if known
-            .topic_id
-            .is_some_and(|found| found != place.id.topic_id)
-        {
-            self.move_stray(&place.directory).await?;
-            let log =
-                Log::create(&self.store, &place.directory, place.id.topic_id, log_config).await?;
-            return Ok((log, ProducerStates::new()));
-        }
         let options = OpenOptions {
             config: log_config,
             recovery_point: known.recovery_point,
-            clean: opening.is_some_and(|opening| opening.clean),
+            clean: known.clean,
             log_start: known.log_start,
         };
         let (log, recovery) = Log::open(&self.store, &place.directory, options).await?;
@@ -213,36 +208,6 @@ impl<E: Env> Shard<E> {
             );
         }
         Ok((log, recovery.producer_states))
-    }
-
-    /// Moves aside the directories of partitions that the metadata does not know: their deletion was recorded, but the process ended
-    /// before it was carried out. They would stand in the way of a new topic of that name.
-    async fn move_strays(&self, image: &MetadataImage, opening: &Opening) {
-        for (topic, partition) in opening.partitions() {
-            let known = image.topic_by_name(topic).map(|topic| TopicPartition {
-                topic_id: topic.id(),
-                partition: PartitionId(partition),
-            });
-            let is_known = known.is_some_and(|id| image.partition(id).is_some());
-            if is_known || topic == METADATA_TOPIC {
-                continue;
-            }
-            let directory = self.identity().directories[0]
-                .path
-                .join(format!("{topic}-{partition}"));
-            if let Err(error) = self.move_stray(&directory).await {
-                tracing::error!(directory = %directory.display(), %error, "cannot move a stray log aside");
-            }
-        }
-    }
-
-    async fn move_stray(&self, directory: &Path) -> Result<(), StorageError> {
-        let mut aside = directory.as_os_str().to_owned();
-        aside.push(format!(".{}-stray", self.draw_id()));
-        let aside = PathBuf::from(aside);
-        tracing::warn!(directory = %directory.display(), aside = %aside.display(), "a stray log");
-        self.store.disk().rename(directory, &aside).await?;
-        Ok(())
     }
 
     async fn on_updated(self: &Rc<Self>, slot: &Rc<Slot<E>>, updated: Updated) {
@@ -325,6 +290,7 @@ fn unopened(place: &LogPlace, opening: Option<&Opening>) -> PartitionCheckpoint 
     PartitionCheckpoint {
         topic: place.name.to_string(),
         partition: place.id.partition.0,
+        dir: place.dir,
         recovery_point: offset(known.map(|known| known.recovery_point)),
         log_start: offset(known.and_then(|known| known.log_start)),
         high_watermark: offset(known.and_then(|known| known.high_watermark)),

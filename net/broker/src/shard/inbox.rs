@@ -87,6 +87,7 @@ impl<E: Env> Shard<E> {
                 Response::Published
             }
             Request::Listen(addresses) => Response::Listening(boot::listen(self, &addresses)),
+            Request::LogSizes => Response::LogSizes(self.log_sizes()),
             Request::Checkpoint => Response::Checkpoints(self.checkpoints()),
             Request::Close => {
                 boot::await_peers(self).await;

@@ -78,6 +78,7 @@ impl<E: Env> Shard<E> {
             PartitionCheckpoint {
                 topic: slot.topic.to_string(),
                 partition: slot.id.partition.0,
+                dir: slot.dir,
                 recovery_point: slot.log.recovery_point(),
                 log_start: state.log_start(),
                 high_watermark: state.high_watermark(),
@@ -90,7 +91,7 @@ impl<E: Env> Shard<E> {
         slots
             .iter()
             .map(of_slot)
-            .chain(unopened.values().cloned())
+            .chain(unopened.values().flatten().cloned())
             .collect()
     }
 

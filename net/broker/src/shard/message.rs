@@ -74,6 +74,8 @@ pub enum Request {
     Publish(ImageUpdate),
     /// From the controller's shard to every shard: accept connections on these addresses, one for each listener.
     Listen(Vec<SocketAddr>),
+    /// From a connection's shard to every shard: the sizes of its logs. One for each DescribeLogDirs and shard.
+    LogSizes,
     /// From the controller's shard to every shard: what should stand in the checkpoint files.
     Checkpoint,
     /// From the controller's shard to every shard at a stop, after all have drained: sync and close every log.
@@ -99,6 +101,8 @@ pub enum Response {
     Published,
     /// To [`Request::Listen`]: whether this shard listens now.
     Listening(Result<(), String>),
+    /// To [`Request::LogSizes`].
+    LogSizes(Vec<LogSize>),
     /// To [`Request::Checkpoint`] and [`Request::Close`].
     Checkpoints(Vec<PartitionCheckpoint>),
     /// The shard is stopping and did nothing.
@@ -332,6 +336,19 @@ pub struct EpochEndAnswer {
     pub end_offset: Offset,
 }
 
+/// How much of its log directory a partition takes.
+#[derive(Clone, Debug)]
+pub struct LogSize {
+    /// The topic's name.
+    pub topic: Arc<str>,
+    /// The partition.
+    pub partition: i32,
+    /// The log directory that holds it.
+    pub dir: DirIndex,
+    /// Bytes of its segments.
+    pub size_bytes: u64,
+}
+
 /// A partition's lines in the checkpoint files of its log directory.
 #[derive(Clone, Debug)]
 pub struct PartitionCheckpoint {
@@ -339,6 +356,8 @@ pub struct PartitionCheckpoint {
     pub topic: String,
     /// The partition.
     pub partition: i32,
+    /// The log directory that holds it.
+    pub dir: DirIndex,
     /// Everything below is on disk for certain.
     pub recovery_point: Offset,
     /// The first offset.

@@ -52,6 +52,7 @@ use self::slot::Slot;
 use self::topics::{TopicEntry, Topics};
 use self::watch::PeerWatches;
 use crate::boot::Identity;
+use crate::boot::directories::configured;
 use crate::connection::Registered;
 use crate::controller::Controller;
 use crate::env::Env;
@@ -71,8 +72,8 @@ pub struct Shard<E: Env> {
     pub(crate) directories: DirectoryStates,
     image: RefCell<Arc<MetadataImage>>,
     slots: RefCell<Map<TopicPartition, Rc<Slot<E>>>>,
-    /// Partitions whose log could not be opened, with what the checkpoints knew of them.
-    pub(crate) unopened: RefCell<BTreeMap<TopicPartition, PartitionCheckpoint>>,
+    /// Partitions whose log could not be opened, with what the checkpoints knew of them where their directory is there.
+    pub(crate) unopened: RefCell<BTreeMap<TopicPartition, Option<PartitionCheckpoint>>>,
     /// Slots with queued batches.
     dirty: RefCell<Vec<Rc<Slot<E>>>>,
     flush_wanted: Notify,
@@ -124,7 +125,7 @@ impl<E: Env> Shard<E> {
         budget: MemoryBudget,
         connections_max: usize,
     ) -> Rc<Self> {
-        let directories = DirectoryStates::new(config.log_dirs.len());
+        let directories = DirectoryStates::new(configured(&config).len());
         let store = LogStore::new(disk);
         store.set_prepare_options(PrepareOptions {
             zero_bytes_max: config.log_prepare_zero_bytes,
