@@ -148,6 +148,9 @@ fn spawn_tasks<E: Env>(shard: &Rc<Shard<E>>) {
     shard
         .net
         .spawn(TaskClass::Background, Rc::clone(shard).run_background());
+    shard
+        .net
+        .spawn(TaskClass::Background, Rc::clone(shard).run_cleaner());
 }
 
 /// The controller's shard brings everything up.

@@ -19,7 +19,10 @@
 
 pub mod filter;
 pub mod key_map;
+pub(crate) mod output;
+mod pass;
 pub mod plan;
+mod source;
 pub mod transactions;
 
 use std::fmt;
@@ -27,6 +30,7 @@ use std::path::PathBuf;
 
 pub use filter::{Counts, LastRecord, LastRecords, Settings};
 pub use key_map::{HashSeed, KeyMap};
+pub use pass::{Cleaned, Pass, PassOptions, Step};
 pub use plan::{Plan, Policy};
 pub use transactions::AbortedTransaction;
 

@@ -169,7 +169,11 @@ impl<H: Helper> Disk for KernelDisk<H> {
 
     async fn read_dir(&self, path: &Path) -> Result<Vec<DirEntry>, DiskError> {
         let failed = failed("list", path);
-        list(path).map_err(failed)
+        if !self.is_background {
+            return list(path).map_err(failed);
+        }
+        let path = path.to_owned();
+        self.run(move || list(&path)).await.map_err(failed)
     }
 
     async fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {

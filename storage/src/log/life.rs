@@ -64,6 +64,7 @@ impl<D: Disk> Log<D> {
             pace: Cell::default(),
             held_bytes: Cell::new(0),
             preparing: Rc::clone(&store.preparing),
+            changes: Cell::new(0),
         }
     }
 

@@ -186,13 +186,14 @@ async fn settle_swaps<D: Disk>(
         .filter_map(|n| base_of(n))
         .min();
     let mut doomed = with(names, ".deleted");
-    doomed.extend(with(names, ".cleaned"));
+    // The unfinished swaps go before the files that say so: another crash must not make them look finished.
     for name in with(names, ".swap") {
         let unfinished = least_cleaned.is_some_and(|least| base_of(&name) >= Some(least));
         if unfinished {
             doomed.push(name);
         }
     }
+    doomed.extend(with(names, ".cleaned"));
     for name in doomed {
         home.disk.remove_file(&home.directory.join(&name)).await?;
         names.remove(&name);

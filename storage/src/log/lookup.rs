@@ -29,6 +29,19 @@ impl<D: Disk> Log<D> {
         &self,
         timestamp: Timestamp,
     ) -> Result<Option<TimestampOffset>, StorageError> {
+        loop {
+            let changes = self.changes.get();
+            let result = self.offset_for_timestamp_once(timestamp).await;
+            if self.changes.get() == changes {
+                return result;
+            }
+        }
+    }
+
+    async fn offset_for_timestamp_once(
+        &self,
+        timestamp: Timestamp,
+    ) -> Result<Option<TimestampOffset>, StorageError> {
         self.check_open()?;
         let (mut index, mut segment) = self.segment_of(self.log_start.get());
         loop {
@@ -77,6 +90,16 @@ impl<D: Disk> Log<D> {
     /// # Errors
     /// `Corrupt` when the batch cannot be decoded.
     pub async fn offset_of_max_timestamp(&self) -> Result<Option<TimestampOffset>, StorageError> {
+        loop {
+            let changes = self.changes.get();
+            let result = self.offset_of_max_timestamp_once().await;
+            if self.changes.get() == changes {
+                return result;
+            }
+        }
+    }
+
+    async fn offset_of_max_timestamp_once(&self) -> Result<Option<TimestampOffset>, StorageError> {
         self.check_open()?;
         let start = self.log_start.get();
         let (mut index, mut segment) = self.segment_of(start);

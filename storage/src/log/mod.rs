@@ -7,8 +7,7 @@
 //! 4. The recovery point never passes what was synced.
 //! 5. There is always an active segment, the last one; all others are closed and change no more.
 //!
-//! Absent here: `retention` and `compaction` will be siblings that replace or drop closed segments; sync policies will
-//! call [`Log::sync`].
+//! Absent here: sync policies, which call [`Log::sync`]; what compaction keeps ([`crate::compaction`]).
 
 mod ahead;
 mod append;
@@ -19,6 +18,7 @@ mod lookup;
 mod producers;
 mod read;
 mod recovery;
+mod replace;
 mod scan;
 mod start;
 mod sync;
@@ -200,6 +200,8 @@ pub struct Log<D: Disk> {
     /// Bytes held ahead of the end.
     held_bytes: Cell<u64>,
     preparing: Rc<Preparing>,
+    /// How often segments were replaced: a read that meets it begins again.
+    changes: Cell<u64>,
 }
 
 impl<D: Disk> Log<D> {
@@ -264,7 +266,7 @@ impl<D: Disk> Log<D> {
         &self.home.directory
     }
 
-    fn check_open(&self) -> Result<(), StorageError> {
+    pub(crate) fn check_open(&self) -> Result<(), StorageError> {
         let path = || self.home.directory.clone();
         match self.status.get() {
             Status::Open => Ok(()),

@@ -42,6 +42,17 @@ impl<D: Disk> Log<D> {
     /// # Errors
     /// `OutOfRange` when `from` is outside `[log_start, log_end]`.
     pub async fn read(&self, options: ReadOptions) -> Result<ReadResult, ReadError> {
+        loop {
+            let changes = self.changes.get();
+            let result = self.read_once(options).await;
+            // A segment replaced meanwhile may have been looked for under a name that is another's now.
+            if self.changes.get() == changes {
+                return result;
+            }
+        }
+    }
+
+    async fn read_once(&self, options: ReadOptions) -> Result<ReadResult, ReadError> {
         self.check_open()?;
         let (log_start, log_end) = (self.log_start.get(), self.log_end.get());
         let from = options.from;

@@ -7,6 +7,12 @@ use crate::disk::Disk;
 use crate::error::StorageError;
 
 impl<D: Disk> Segment<D> {
+    /// The timestamp of the first batch: how long compaction has waited for the segment's records.
+    pub(crate) async fn first_timestamp(&self) -> Result<Option<Timestamp>, StorageError> {
+        let first = self.header_at(0).await?;
+        Ok(first.map(|found| found.header.max_timestamp))
+    }
+
     /// The offset that the time index gives for `timestamp`: all records before its batch are older.
     pub(crate) async fn offset_before_time(
         &self,

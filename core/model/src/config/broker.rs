@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::ConfigError;
+use super::cleaner::CleanerConfig;
 use super::directories;
 use super::listener::{self, Listener};
 use super::metadata_log::MetadataLogConfig;
@@ -96,6 +97,8 @@ pub struct BrokerConfig {
     pub producer_id_expiration_ms: i32,
     /// `log.retention.check.interval.ms`.
     pub log_retention_check_interval_ms: i64,
+    /// `log.cleaner.*`.
+    pub log_cleaner: CleanerConfig,
     /// `log.flush.offset.checkpoint.interval.ms`.
     pub log_flush_offset_checkpoint_interval_ms: i32,
     /// `log.flush.start.offset.checkpoint.interval.ms`.
@@ -156,6 +159,7 @@ impl BrokerConfig {
             request_timeout_ms: values.i32("request.timeout.ms")?,
             producer_id_expiration_ms: values.i32("producer.id.expiration.ms")?,
             log_retention_check_interval_ms: values.i64("log.retention.check.interval.ms")?,
+            log_cleaner: CleanerConfig::resolve(values)?,
             log_flush_offset_checkpoint_interval_ms: values
                 .i32("log.flush.offset.checkpoint.interval.ms")?,
             log_flush_start_offset_checkpoint_interval_ms: values

@@ -7,6 +7,7 @@
 //! It reads no files and no environment: text comes in, values go out. Source: Apache Kafka 4.3.
 
 pub mod broker;
+pub mod cleaner;
 pub mod key;
 pub mod listener;
 pub mod metadata_log;

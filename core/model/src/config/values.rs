@@ -35,7 +35,11 @@ impl<'a> Values<'a> {
     }
 
     /// Reads the value with `read`; an unreadable or missing one is an error that names it.
-    fn read<T>(self, name: &str, read: impl Fn(&str) -> Option<T>) -> Result<T, ConfigError> {
+    pub(super) fn read<T>(
+        self,
+        name: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, ConfigError> {
         let value = self.get(name);
         value.and_then(read).ok_or_else(|| {
             ConfigError::invalid(name, value.unwrap_or("null"), "has no usable value")

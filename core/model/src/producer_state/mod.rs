@@ -268,6 +268,11 @@ impl ProducerStates {
         self.producers.is_empty()
     }
 
+    /// Every producer and its state, in no order that matters.
+    pub fn iter(&self) -> impl Iterator<Item = (ProducerId, &ProducerState)> {
+        self.producers.iter().map(|(&id, state)| (id, state))
+    }
+
     /// One producer's state.
     #[must_use]
     pub fn get(&self, producer: ProducerId) -> Option<&ProducerState> {

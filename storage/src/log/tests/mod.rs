@@ -2,6 +2,7 @@
 
 mod ahead;
 mod basics;
+mod compaction;
 mod files;
 mod lookup;
 mod model;

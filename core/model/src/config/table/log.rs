@@ -28,31 +28,31 @@ broker_keys! {
         "The replication factor of topics created without one.";
     "delete.topic.enable" Boolean "true" any High ReadOnly Served
         "Whether topics can be deleted.";
-    "log.cleaner.backoff.ms" Long "15000" (min 0) Medium ClusterWide Planned
+    "log.cleaner.backoff.ms" Long "15000" (min 0) Medium ClusterWide Served
         "How long a cleaner rests when no log needs cleaning.";
-    "log.cleaner.dedupe.buffer.size" Long "134217728" any Medium ClusterWide Planned
+    "log.cleaner.dedupe.buffer.size" Long "134217728" any Medium ClusterWide Served
         "Memory for the key maps of all cleaner threads together.";
-    "log.cleaner.delete.retention.ms" Long "86400000" (min 0) Medium ClusterWide Planned
+    "log.cleaner.delete.retention.ms" Long "86400000" (min 0) Medium ClusterWide Served
         "How long a compacted topic keeps a delete marker.";
-    "log.cleaner.enable" Boolean "true" any Medium ReadOnly Planned
+    "log.cleaner.enable" Boolean "true" any Medium ReadOnly Served
         "Whether compacted topics are cleaned.";
-    "log.cleaner.io.buffer.load.factor" Double "0.9" any Medium ClusterWide Planned
+    "log.cleaner.io.buffer.load.factor" Double "0.9" any Medium ClusterWide Served
         "How full a cleaner's key map may become.";
-    "log.cleaner.io.buffer.size" Int "524288" (min 0) Medium ClusterWide Planned
+    "log.cleaner.io.buffer.size" Int "524288" (min 0) Medium ClusterWide Ignored
         "Memory for the read and write buffers of all cleaner threads together.";
     "log.cleaner.io.max.bytes.per.second" Double "1.7976931348623157E308" any Medium ClusterWide
-        Planned
+        Served
         "The cleaners' reads and writes per second, together.";
     "log.cleaner.max.compaction.lag.ms" Long "9223372036854775807" (min 1) Medium ClusterWide
-        Planned
+        Served
         "A record becomes due for compaction at the latest after this long.";
-    "log.cleaner.min.cleanable.ratio" Double "0.5" (ratio 0.0 1.0) Medium ClusterWide Planned
+    "log.cleaner.min.cleanable.ratio" Double "0.5" (ratio 0.0 1.0) Medium ClusterWide Served
         "The share of uncleaned bytes from which a log is worth cleaning.";
-    "log.cleaner.min.compaction.lag.ms" Long "0" (min 0) Medium ClusterWide Planned
+    "log.cleaner.min.compaction.lag.ms" Long "0" (min 0) Medium ClusterWide Served
         "A record stays uncompacted at least this long.";
-    "log.cleaner.threads" Int "1" (min 0) Medium ClusterWide Planned
+    "log.cleaner.threads" Int "1" (min 0) Medium ClusterWide Served
         "Threads that compact logs.";
-    "log.cleanup.policy" List "delete" (one_of "compact" "delete") Medium ClusterWide Planned
+    "log.cleanup.policy" List "delete" (one_of "compact" "delete") Medium ClusterWide Served
         "What happens to old segments: `delete`, `compact`, both, or nothing.";
     "log.dir" List "/tmp/kafka-logs" any High ReadOnly Served
         "The data directory when `log.dirs` is unset.";

@@ -8,7 +8,7 @@ topic_keys! {
     pub(super) KEYS
 
     "cleanup.policy" List "delete"
-        (one_of "compact" "delete") Medium ["log.cleanup.policy" same] Planned
+        (one_of "compact" "delete") Medium ["log.cleanup.policy" same] Served
         "What happens to old segments: `delete`, `compact`, both, or nothing.";
     "compression.gzip.level" Int "-1" gzip_level Medium ["compression.gzip.level" same] Planned
         "The level when the broker compresses with gzip.";
@@ -21,7 +21,7 @@ topic_keys! {
         ["compression.zstd.level" same] Planned
         "The level when the broker compresses with zstd.";
     "delete.retention.ms" Long "86400000" (min 0) Medium
-        ["log.cleaner.delete.retention.ms" same] Planned
+        ["log.cleaner.delete.retention.ms" same] Served
         "How long a compacted topic keeps a delete marker.";
     "file.delete.delay.ms" Long "60000" (min 0) Medium ["log.segment.delete.delay.ms" same] Planned
         "How long a deleted file stays on disk under another name.";
@@ -44,7 +44,7 @@ topic_keys! {
     "local.retention.ms" Long "-2" (min -2) Medium ["log.local.retention.ms" same] Ignored
         "How long a tiered log is kept on local disk; −2 means `retention.ms`.";
     "max.compaction.lag.ms" Long "9223372036854775807" (min 1) Medium
-        ["log.cleaner.max.compaction.lag.ms" same] Planned
+        ["log.cleaner.max.compaction.lag.ms" same] Served
         "A record becomes due for compaction at the latest after this long.";
     "max.message.bytes" Int "1048588" (min 0) Medium ["message.max.bytes" same] Served
         "The largest record batch the topic takes.";
@@ -58,10 +58,10 @@ topic_keys! {
         (one_of "CreateTime" "LogAppendTime") Medium ["log.message.timestamp.type" same] Served
         "Whether a record's timestamp is the producer's or the time of its append.";
     "min.cleanable.dirty.ratio" Double "0.5" (ratio 0.0 1.0) Medium
-        ["log.cleaner.min.cleanable.ratio" same] Planned
+        ["log.cleaner.min.cleanable.ratio" same] Served
         "The share of uncleaned bytes from which the log is worth cleaning.";
     "min.compaction.lag.ms" Long "0" (min 0) Medium
-        ["log.cleaner.min.compaction.lag.ms" same] Planned
+        ["log.cleaner.min.compaction.lag.ms" same] Served
         "A record stays uncompacted at least this long.";
     "min.insync.replicas" Int "1" (min 1) Medium ["min.insync.replicas" same] Served
         "Replicas in sync that acks=all needs.";
