@@ -103,7 +103,7 @@ enum Phase<D: Disk> {
     /// Groups to be cleaned, and the one that is.
     Clean {
         groups: VecDeque<Vec<Rc<Segment<D>>>>,
-        group: Option<Group<D>>,
+        group: Option<Box<Group<D>>>,
     },
 }
 
@@ -324,18 +324,18 @@ impl<D: Disk> Pass<D> {
             };
             let base = segments[0].base;
             let output = Output::create(&self.disk, &self.directory, base, &self.config).await?;
-            *group = Some(Group {
+            *group = Some(Box::new(Group {
                 segments,
                 next: 0,
                 source: None,
                 output,
-            });
+            }));
             return Ok(false);
         };
         if current.source.is_none() {
             if current.next == current.segments.len() {
                 let whole = group.take().expect("checked above");
-                self.replace(log, whole, now).await?;
+                self.replace(log, *whole, now).await?;
                 return Ok(false);
             }
             let segment = &current.segments[current.next];
