@@ -6,8 +6,9 @@
 use bytes::Bytes;
 use kafka_protocol::error::ParseResponseErrorCode;
 use kafka_protocol::messages::{
-    ApiKey, ApiVersionsResponse, CreatePartitionsResponse, CreateTopicsResponse,
-    DeleteTopicsResponse, DescribeClusterResponse, DescribeLogDirsResponse, FetchResponse,
+    AlterConfigsResponse, ApiKey, ApiVersionsResponse, CreatePartitionsResponse,
+    CreateTopicsResponse, DeleteTopicsResponse, DescribeClusterResponse, DescribeConfigsResponse,
+    DescribeLogDirsResponse, FetchResponse, IncrementalAlterConfigsResponse,
     InitProducerIdResponse, ListOffsetsResponse, MetadataResponse, OffsetForLeaderEpochResponse,
     ProduceResponse, ResponseHeader,
 };
@@ -46,6 +47,19 @@ pub fn summary(api: ApiKey, version: i16, frame: &[u8]) -> String {
             .map(|answer| per_topic(answer.responses.iter().map(|topic| topic.error_code))),
         ApiKey::CreatePartitions => decode::<CreatePartitionsResponse>(api, version, frame)
             .map(|answer| per_topic(answer.results.iter().map(|topic| topic.error_code))),
+        ApiKey::AlterConfigs => decode::<AlterConfigsResponse>(api, version, frame)
+            .map(|answer| per_resource(answer.responses.iter().map(|one| one.error_code))),
+        ApiKey::IncrementalAlterConfigs => {
+            decode::<IncrementalAlterConfigsResponse>(api, version, frame)
+                .map(|answer| per_resource(answer.responses.iter().map(|one| one.error_code)))
+        }
+        ApiKey::DescribeConfigs => {
+            decode::<DescribeConfigsResponse>(api, version, frame).map(|answer| {
+                let errors = answer.results.iter().map(|one| one.error_code);
+                let configs: usize = answer.results.iter().map(|one| one.configs.len()).sum();
+                format!("{}; configs {configs}", codes(errors))
+            })
+        }
         ApiKey::InitProducerId => {
             decode::<InitProducerIdResponse>(api, version, frame).map(|answer| {
                 let id = answer.producer_id.0;
@@ -82,6 +96,12 @@ fn codes(codes: impl IntoIterator<Item = i16>) -> String {
 fn per_topic(errors: impl ExactSizeIterator<Item = i16>) -> String {
     let count = errors.len();
     format!("{}; topics {count}", codes(errors))
+}
+
+/// The errors, and how many resources were answered.
+fn per_resource(errors: impl ExactSizeIterator<Item = i16>) -> String {
+    let count = errors.len();
+    format!("{}; resources {count}", codes(errors))
 }
 
 /// A version that the broker does not know is answered in the layout of version 0.

@@ -420,3 +420,60 @@ pub fn offset_for_leader_epoch(
     let body = body.i32(leader_epoch).tags().tags().tags();
     request(23, version, flexible, &body.into_bytes())
 }
+
+/// One resource of a DescribeConfigs, AlterConfigs or IncrementalAlterConfigs request.
+#[derive(Clone, Debug)]
+pub struct Resource<'a> {
+    /// 2 a topic, 4 a broker.
+    pub kind: i8,
+    /// Its name.
+    pub name: &'a str,
+    /// Operation (0 set, 1 delete, 2 append, 3 subtract), name and value.
+    pub changes: Vec<(i8, &'a str, Option<&'a str>)>,
+}
+
+/// DescribeConfigs (32) of one resource; `keys` of `None` is null. Synonyms and documentation are asked for.
+#[must_use]
+pub fn describe_configs(version: i16, kind: i8, name: &str, keys: Option<&[&str]>) -> Vec<u8> {
+    let flexible = version >= 4;
+    let body = Body::new(flexible).count(1).raw(&kind.to_be_bytes()).string(name);
+    let body = match keys {
+        None => body.count(-1),
+        Some(keys) => body.array(keys, |body, key| body.string(key)),
+    };
+    let body = body.tags().bool(true);
+    let body = if version >= 3 { body.bool(true) } else { body };
+    request(32, version, flexible, &body.tags().into_bytes())
+}
+
+/// AlterConfigs (33); operations are not sent.
+#[must_use]
+pub fn alter_configs(version: i16, resources: &[Resource<'_>], validate_only: bool) -> Vec<u8> {
+    let flexible = version >= 2;
+    let body = Body::new(flexible).array(resources, |body, resource| {
+        let body = body.i8(resource.kind).string(resource.name);
+        let one = |body: Body, (_, name, value): &(i8, &str, Option<&str>)| {
+            body.string(name).nullable_string(*value).tags()
+        };
+        body.array(&resource.changes, one).tags()
+    });
+    request(33, version, flexible, &body.bool(validate_only).tags().into_bytes())
+}
+
+/// IncrementalAlterConfigs (44).
+#[must_use]
+pub fn incremental_alter_configs(
+    version: i16,
+    resources: &[Resource<'_>],
+    validate_only: bool,
+) -> Vec<u8> {
+    let flexible = version >= 1;
+    let body = Body::new(flexible).array(resources, |body, resource| {
+        let body = body.i8(resource.kind).string(resource.name);
+        let one = |body: Body, (operation, name, value): &(i8, &str, Option<&str>)| {
+            body.string(name).i8(*operation).nullable_string(*value).tags()
+        };
+        body.array(&resource.changes, one).tags()
+    });
+    request(44, version, flexible, &body.bool(validate_only).tags().into_bytes())
+}

@@ -121,7 +121,7 @@ impl World {
         let mut options = CreateTopicsOptions {
             default_num_partitions: 2,
             default_replication_factor: 1,
-            validate_config: &|_, _| Ok(()),
+            validate_configs: &|_| Ok(()),
             validate_only: false,
             draw_topic_id: &mut || {
                 *next_id += 1;

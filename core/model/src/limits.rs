@@ -22,6 +22,10 @@ pub const PRODUCER_ID_BLOCK_IDS: i64 = 1_000;
 pub const TOPIC_ID_DRAWS_MAX: usize = 100;
 /// Kafka's bound on a config value, in bytes.
 pub const CONFIG_VALUE_BYTES_MAX: usize = 32_767;
+/// Values that one request may change in the configurations of all its resources, as Kafka's controller.
+pub const CONFIG_RECORDS_PER_REQUEST_MAX: usize = 10_000;
+/// Bytes of all those names and values: one batch of the metadata log holds them.
+pub const CONFIG_BYTES_PER_REQUEST_MAX: usize = 4 * 1024 * 1024;
 /// Batches of one producer that a partition recognises when they are sent again (Kafka's five).
 pub const PRODUCER_BATCHES_MAX: usize = 5;
 /// Idempotent producers that one partition remembers; beyond, the half that wrote longest ago is forgotten.

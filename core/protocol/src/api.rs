@@ -6,13 +6,18 @@
 //!    compress (KAFKA-18659).
 
 use crate::codec::{Message, Versions};
+use crate::message::alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
 use crate::message::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use crate::message::create_partitions::{CreatePartitionsRequest, CreatePartitionsResponse};
 use crate::message::create_topics::{CreateTopicsRequest, CreateTopicsResponse};
 use crate::message::delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
 use crate::message::describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
+use crate::message::describe_configs::{DescribeConfigsRequest, DescribeConfigsResponse};
 use crate::message::describe_log_dirs::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 use crate::message::fetch::{FetchRequest, FetchResponse};
+use crate::message::incremental_alter_configs::{
+    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+};
 use crate::message::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use crate::message::list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
 use crate::message::metadata::{MetadataRequest, MetadataResponse};
@@ -43,10 +48,16 @@ pub enum ApiKey {
     InitProducerId = 22,
     /// Where leader epochs end.
     OffsetForLeaderEpoch = 23,
+    /// What is configured.
+    DescribeConfigs = 32,
+    /// Replaces configurations.
+    AlterConfigs = 33,
     /// The log directories.
     DescribeLogDirs = 35,
     /// Adds partitions.
     CreatePartitions = 37,
+    /// Changes single configurations.
+    IncrementalAlterConfigs = 44,
     /// Who is in the cluster.
     DescribeCluster = 60,
 }
@@ -135,7 +146,7 @@ impl ApiRow {
     }
 }
 
-static TABLE: [ApiRow; 12] = [
+static TABLE: [ApiRow; 15] = [
     ApiRow {
         advertised_min: 0,
         ..ApiRow::of::<ProduceRequest, ProduceResponse>(ApiKey::Produce, "Produce", Class::Produce)
@@ -172,6 +183,16 @@ static TABLE: [ApiRow; 12] = [
         "OffsetForLeaderEpoch",
         Class::Barrier,
     ),
+    ApiRow::of::<DescribeConfigsRequest, DescribeConfigsResponse>(
+        ApiKey::DescribeConfigs,
+        "DescribeConfigs",
+        Class::Barrier,
+    ),
+    ApiRow::of::<AlterConfigsRequest, AlterConfigsResponse>(
+        ApiKey::AlterConfigs,
+        "AlterConfigs",
+        Class::Barrier,
+    ),
     ApiRow::of::<DescribeLogDirsRequest, DescribeLogDirsResponse>(
         ApiKey::DescribeLogDirs,
         "DescribeLogDirs",
@@ -180,6 +201,11 @@ static TABLE: [ApiRow; 12] = [
     ApiRow::of::<CreatePartitionsRequest, CreatePartitionsResponse>(
         ApiKey::CreatePartitions,
         "CreatePartitions",
+        Class::Barrier,
+    ),
+    ApiRow::of::<IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse>(
+        ApiKey::IncrementalAlterConfigs,
+        "IncrementalAlterConfigs",
         Class::Barrier,
     ),
     ApiRow::of::<DescribeClusterRequest, DescribeClusterResponse>(

@@ -8,13 +8,18 @@ use bytes::Bytes;
 use crate::codec::{DecodeError, Kind, Message, Reader, Versions, Writer};
 use crate::control_record;
 use crate::header::RequestHeader;
+use crate::message::alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
 use crate::message::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use crate::message::create_partitions::{CreatePartitionsRequest, CreatePartitionsResponse};
 use crate::message::create_topics::{CreateTopicsRequest, CreateTopicsResponse};
 use crate::message::delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
 use crate::message::describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
+use crate::message::describe_configs::{DescribeConfigsRequest, DescribeConfigsResponse};
 use crate::message::describe_log_dirs::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 use crate::message::fetch::{FetchRequest, FetchResponse};
+use crate::message::incremental_alter_configs::{
+    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+};
 use crate::message::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use crate::message::list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
 use crate::message::metadata::{MetadataRequest, MetadataResponse};
@@ -62,7 +67,7 @@ impl Target {
     }
 }
 
-static TARGETS: [Target; 24] = [
+static TARGETS: [Target; 30] = [
     Target::of::<ProduceRequest>(),
     Target::of::<ProduceResponse>(),
     Target::of::<FetchRequest>(),
@@ -81,8 +86,14 @@ static TARGETS: [Target; 24] = [
     Target::of::<InitProducerIdResponse>(),
     Target::of::<OffsetForLeaderEpochRequest>(),
     Target::of::<OffsetForLeaderEpochResponse>(),
+    Target::of::<DescribeConfigsRequest>(),
+    Target::of::<DescribeConfigsResponse>(),
+    Target::of::<AlterConfigsRequest>(),
+    Target::of::<AlterConfigsResponse>(),
     Target::of::<CreatePartitionsRequest>(),
     Target::of::<CreatePartitionsResponse>(),
+    Target::of::<IncrementalAlterConfigsRequest>(),
+    Target::of::<IncrementalAlterConfigsResponse>(),
     Target::of::<DescribeClusterRequest>(),
     Target::of::<DescribeClusterResponse>(),
     Target::of::<DescribeLogDirsRequest>(),

@@ -139,6 +139,11 @@ pub(crate) async fn begin<E: Env>(client: &Client<E>, request: Request) -> Begun
         ApiKey::OffsetForLeaderEpoch => {
             handler::offset_for_leader_epoch::handle(client, &request).await
         }
+        ApiKey::DescribeConfigs => handler::describe_configs::handle(client, &request).await,
+        ApiKey::AlterConfigs => handler::alter_configs::handle(client, &request).await,
+        ApiKey::IncrementalAlterConfigs => {
+            handler::alter_configs::handle_incremental(client, &request).await
+        }
         ApiKey::CreatePartitions => handler::create_partitions::handle(client, &request).await,
         ApiKey::DescribeLogDirs => handler::describe_log_dirs::handle(client, &request).await,
         ApiKey::DescribeCluster => handler::describe_cluster::handle(client, &request),

@@ -4,9 +4,10 @@ use pelton_tests::batch::Batch;
 use pelton_tests::broker::Broker;
 use pelton_tests::raw::{PATIENCE, Reply};
 use pelton_tests::request::{
-    Fetch, ListOffsets, MetadataTopic, NewTopic, Produce, api_versions, create_partitions,
-    create_topics, delete_topics, describe_cluster, describe_log_dirs, init_producer_id,
-    metadata_of, offset_for_leader_epoch,
+    Fetch, ListOffsets, MetadataTopic, NewTopic, Produce, Resource, alter_configs, api_versions,
+    create_partitions, create_topics, delete_topics, describe_cluster, describe_configs,
+    describe_log_dirs, incremental_alter_configs, init_producer_id, metadata_of,
+    offset_for_leader_epoch,
 };
 
 /// Goal: a decoder never reads past what it was given, nor takes half a request for a whole one. Method: every prefix of a
@@ -75,6 +76,14 @@ fn requests() -> Vec<(String, Vec<u8>)> {
     });
     add("DescribeLogDirs", &[1, 2, 4], &|version| {
         describe_log_dirs(version, Some(&[(name, vec![0, 1])]))
+    });
+    let set = [Resource { kind: 2, name, changes: vec![(0, "retention.ms", Some("1"))] }];
+    add("DescribeConfigs", &[1, 3, 4], &|version| {
+        describe_configs(version, 2, name, Some(&["retention.ms"]))
+    });
+    add("AlterConfigs", &[0, 2], &|version| alter_configs(version, &set, true));
+    add("IncrementalAlterConfigs", &[0, 1], &|version| {
+        incremental_alter_configs(version, &set, true)
     });
     add("DescribeCluster", &[0, 2], &|version| describe_cluster(version, 1));
     all

@@ -210,6 +210,12 @@ fn lists() -> Vec<List> {
         ("DeleteTopics", 20, 4, true, Body::new(true)),
         ("CreatePartitions", 37, 1, false, Body::new(false)),
         ("CreatePartitions", 37, 2, true, Body::new(true)),
+        ("DescribeConfigs", 32, 3, false, Body::new(false)),
+        ("DescribeConfigs", 32, 4, true, Body::new(true)),
+        ("AlterConfigs", 33, 1, false, Body::new(false)),
+        ("AlterConfigs", 33, 2, true, Body::new(true)),
+        ("IncrementalAlterConfigs", 44, 0, false, Body::new(false)),
+        ("IncrementalAlterConfigs", 44, 1, true, Body::new(true)),
         ("OffsetForLeaderEpoch", 23, 3, false, Body::new(false).i32(-1)),
         ("OffsetForLeaderEpoch", 23, 4, true, Body::new(true).i32(-1)),
     ]

@@ -47,14 +47,17 @@ impl CreatableTopic {
     }
 }
 
+/// Judges a topic's configs as a whole; the text of a refusal goes to the client.
+pub type ConfigsCheck<'a> = &'a dyn Fn(&BTreeMap<String, String>) -> Result<(), String>;
+
 /// What a creation depends on besides the image.
 pub struct CreateTopicsOptions<'a> {
     /// The broker's `num.partitions`.
     pub default_num_partitions: i32,
     /// The broker's `default.replication.factor`.
     pub default_replication_factor: i16,
-    /// Checks a topic config by name and value; the text of a refusal goes to the client.
-    pub validate_config: &'a dyn Fn(&str, &str) -> Result<(), String>,
+    /// Checks a topic's configs as a whole; the text of a refusal goes to the client.
+    pub validate_configs: ConfigsCheck<'a>,
     /// Whether to check only.
     pub validate_only: bool,
     /// Draws a random id.
@@ -283,10 +286,8 @@ impl<'a, 'b, 'c> Creation<'a, 'b, 'c> {
             // The last value of a repeated config counts, as in Kafka.
             configs.insert(name.clone(), value);
         }
-        for (name, value) in &configs {
-            (self.options.validate_config)(name, value)
-                .map_err(|text| Refusal::new(ErrorCode::InvalidConfig, text))?;
-        }
+        (self.options.validate_configs)(&configs)
+            .map_err(|text| Refusal::new(ErrorCode::InvalidConfig, text))?;
         Ok(configs)
     }
 

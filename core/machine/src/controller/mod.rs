@@ -10,6 +10,7 @@
 //! It authorises nothing and knows no request version: handlers translate. It has no policy plugins and no quotas.
 //! Source: KIP-500, KIP-631, KIP-858, behaviour of Apache Kafka 4.3.1.
 
+mod configs;
 mod create_partitions;
 mod create_topics;
 mod delete_topics;
@@ -30,12 +31,15 @@ use std::fmt;
 use pelton_model::ErrorCode;
 use pelton_model::record_type::metadata::MetadataRecord;
 
+pub use configs::{
+    AlterConfigsOptions, AlterableResource, ConfigChange, ConfigChanges, alter_configs,
+};
 pub use create_partitions::{
     CreatePartitionsOptions, CreatePartitionsResult, NewPartitions, create_partitions,
 };
 pub use create_topics::{
-    CreatableTopic, CreateTopicResult, CreateTopicsOptions, CreatedTopic, auto_create_topics,
-    create_topics,
+    ConfigsCheck, CreatableTopic, CreateTopicResult, CreateTopicsOptions, CreatedTopic,
+    auto_create_topics, create_topics,
 };
 pub use delete_topics::{DeletableTopic, DeleteTopicResult, delete_topics};
 pub use directories::{cordon, fail_directory, is_unassigned};

@@ -47,13 +47,18 @@ fn started() -> MetadataImage {
     image
 }
 
-/// Knows two configs, as `config::topic::validate` knows many.
-fn validate_config(name: &str, value: &str) -> Result<(), String> {
-    match (name, value.parse::<i64>()) {
-        ("retention.ms", Ok(_)) | ("cleanup.policy", _) => Ok(()),
-        ("retention.ms", Err(_)) => Err(format!("Invalid value {value} for configuration {name}")),
-        _ => Err(format!("Unknown topic config name: {name}")),
+/// Knows two configs, as `config::topic::validate_all` knows many.
+fn validate_configs(configs: &BTreeMap<String, String>) -> Result<(), String> {
+    for (name, value) in configs {
+        match (name.as_str(), value.parse::<i64>()) {
+            ("retention.ms", Ok(_)) | ("cleanup.policy", _) => {}
+            ("retention.ms", Err(_)) => {
+                return Err(format!("Invalid value {value} for configuration {name}"));
+            }
+            _ => return Err(format!("Unknown topic config name: {name}")),
+        }
     }
+    Ok(())
 }
 
 fn with_options<R>(validate_only: bool, run: impl FnOnce(&mut CreateTopicsOptions<'_>) -> R) -> R {
@@ -61,7 +66,7 @@ fn with_options<R>(validate_only: bool, run: impl FnOnce(&mut CreateTopicsOption
     run(&mut CreateTopicsOptions {
         default_num_partitions: 3,
         default_replication_factor: 1,
-        validate_config: &validate_config,
+        validate_configs: &validate_configs,
         validate_only,
         draw_topic_id: &mut || {
             next += 1;
@@ -341,7 +346,7 @@ fn topic_ids_are_drawn_again() {
     let mut options = CreateTopicsOptions {
         default_num_partitions: 1,
         default_replication_factor: 1,
-        validate_config: &validate_config,
+        validate_configs: &validate_configs,
         validate_only: false,
         draw_topic_id: &mut || draws.pop().unwrap_or(TopicId::ZERO),
     };

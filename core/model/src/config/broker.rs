@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. a `BrokerConfig` only exists when every setting with a known name passed its check;
-//! 2. the settings as given are kept, for DescribeConfigs and for the defaults of topics.
+//! 2. the settings as given are kept by the place that sets them, for DescribeConfigs and for the defaults of topics.
 //!
 //! What this version cannot do although Kafka can is refused in plain words, never half done.
 //! Source: Apache Kafka 4.3; the defaults without a file are its shipped single-node `server.properties`.
@@ -13,6 +13,8 @@ use std::path::PathBuf;
 use super::ConfigError;
 use super::cleaner::CleanerConfig;
 use super::directories;
+use super::dynamic::Dynamic;
+use super::layers::Layers;
 use super::listener::{self, Listener};
 use super::metadata_log::MetadataLogConfig;
 use super::topic::TopicConfig;
@@ -122,6 +124,9 @@ pub struct BrokerConfig {
     /// What the operator should know once about settings that were bent.
     pub notes: Vec<String>,
     set: BTreeMap<String, String>,
+    /// What is set while brokers run; the fields above count it in.
+    pub(super) dynamic: Dynamic,
+    hostname: String,
 }
 
 impl BrokerConfig {
@@ -181,17 +186,40 @@ impl BrokerConfig {
                 &mut notes,
             )?,
             metadata_log: MetadataLogConfig::resolve(values, listeners.controllers)?,
-            topic_defaults: TopicConfig::resolve(&set, &BTreeMap::new())?,
+            topic_defaults: TopicConfig::resolve(Layers::fixed(&set), &BTreeMap::new())?,
             notes,
             set,
+            dynamic: Dynamic::default(),
+            hostname: hostname.to_owned(),
         };
         Ok(config)
     }
 
-    /// The settings as given, by name.
+    /// The settings of the file and the command line as given, by name.
     #[must_use]
     pub fn set_values(&self) -> &BTreeMap<String, String> {
         &self.set
+    }
+
+    pub(super) fn hostname(&self) -> &str {
+        &self.hostname
+    }
+
+    /// The same typed values, told as set in these places.
+    pub(super) fn with_layers(self, set: BTreeMap<String, String>, dynamic: Dynamic) -> Self {
+        Self {
+            set,
+            dynamic,
+            ..self
+        }
+    }
+
+    pub(super) fn layers(&self) -> Layers<'_> {
+        Layers {
+            node: &self.dynamic.node,
+            cluster: &self.dynamic.cluster,
+            fixed: &self.set,
+        }
     }
 }
 

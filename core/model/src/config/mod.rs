@@ -1,13 +1,14 @@
 //! Configuration: every name Kafka 4.3 knows, the check of values, and typed forms of what is served.
 //!
 //! Invariants:
-//! 1. a value that was accepted is kept and shown exactly as given, so that everything shown can be set again;
+//! 1. a value that was accepted is kept as given and shown in Kafka's form of it, which can be set again;
 //! 2. typed structs are only built from checked values.
 //!
 //! It reads no files and no environment: text comes in, values go out. Source: Apache Kafka 4.3.
 
 pub mod broker;
 pub mod cleaner;
+pub mod dynamic;
 pub mod key;
 pub mod listener;
 pub mod metadata_log;
@@ -16,10 +17,14 @@ pub mod properties;
 pub mod table;
 pub mod topic;
 
+mod canonical;
 mod directories;
+mod layers;
 mod values;
 
 use std::fmt;
+
+pub use layers::Settings;
 
 /// A setting that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +47,13 @@ pub enum ConfigError {
     Conflict {
         /// Which, and how.
         reason: String,
+    },
+    /// Names that may not be set in this place.
+    Refused {
+        /// Kafka's words for the rule.
+        rule: &'static str,
+        /// The names that break it.
+        names: Vec<String>,
     },
     /// Kafka could do it, this version of Pelton cannot.
     Unsupported {
@@ -79,6 +91,7 @@ impl fmt::Display for ConfigError {
             }
             Self::UnknownTopicName { name } => write!(f, "Unknown topic config name: {name}"),
             Self::Conflict { reason } => f.write_str(reason),
+            Self::Refused { rule, names } => write!(f, "{rule}: [{}]", names.join(", ")),
             Self::Unsupported {
                 name,
                 value,

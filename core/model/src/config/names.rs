@@ -81,7 +81,7 @@ pub fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
 }
 
 /// The name without Kafka's `listener.name.<listener>.` (and `<mechanism>.`) prefix.
-fn bare_name(name: &str) -> &str {
+pub(super) fn bare_name(name: &str) -> &str {
     let Some(rest) = name
         .strip_prefix("listener.name.")
         .and_then(|rest| rest.split_once('.'))

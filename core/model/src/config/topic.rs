@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use super::ConfigError;
 use super::broker::BrokerConfig;
 use super::key::{ConfigKey, Kind, TopicKey, Unit, list, parse_bool, parse_double};
+use super::layers::Layers;
 use super::table::{broker_key, topic_key, topic_keys};
 use crate::batch::TimestampType;
 use crate::compression::Compression;
@@ -30,6 +31,30 @@ fn check(name: &str, value: &str) -> Result<(), ConfigError> {
         })?
         .key
         .validate(value)
+}
+
+/// Checks what a client wants a topic's configuration to be, as a whole.
+///
+/// # Errors
+/// The message for the client; the error code is INVALID_CONFIG.
+pub fn validate_all<'a>(
+    broker: &BrokerConfig,
+    overrides: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<(), String> {
+    let overrides: BTreeMap<&str, &str> = overrides.into_iter().collect();
+    let is_remote = overrides
+        .get("remote.storage.enable")
+        .copied()
+        .and_then(parse_bool);
+    TopicConfig::resolve(broker.layers(), &overrides).map_err(|error| error.to_string())?;
+    if is_remote == Some(true) {
+        return Err(
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be \
+                    configured with remote log storage."
+                .to_owned(),
+        );
+    }
+    Ok(())
 }
 
 /// Which codec a topic's batches are stored with.
@@ -142,12 +167,12 @@ impl TopicConfig {
         broker: &BrokerConfig,
         overrides: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, ConfigError> {
-        Self::resolve(broker.set_values(), &overrides.into_iter().collect())
+        Self::resolve(broker.layers(), &overrides.into_iter().collect())
     }
 
     /// As [`Self::from_overrides`], from the broker's bare settings.
     pub(super) fn resolve(
-        broker: &BTreeMap<String, String>,
+        broker: Layers<'_>,
         overrides: &BTreeMap<&str, &str>,
     ) -> Result<Self, ConfigError> {
         for (name, value) in overrides {
@@ -195,14 +220,17 @@ impl TopicConfig {
             return Ok(());
         }
         Err(ConfigError::Conflict {
-            reason: format!("min.compaction.lag.ms ({min}) is above max.compaction.lag.ms ({max})"),
+            reason: format!(
+                "conflict topic config setting min.compaction.lag.ms ({min}) > \
+                 max.compaction.lag.ms ({max})"
+            ),
         })
     }
 }
 
 /// A topic's values by name, whichever place they come from.
 struct Effective<'a> {
-    broker: &'a BTreeMap<String, String>,
+    broker: Layers<'a>,
     overrides: &'a BTreeMap<&'a str, &'a str>,
 }
 
@@ -307,41 +335,34 @@ pub fn describe<'a>(
     overrides: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Vec<Described> {
     let overrides: BTreeMap<&str, &str> = overrides.into_iter().collect();
+    let layers = broker.layers();
     topic_keys()
         .iter()
         .filter(|row| !row.key.hidden || overrides.contains_key(row.key.name))
         .map(|row| {
             let own = overrides.get(row.key.name).copied();
-            let (value, source) = effective(row, broker.set_values(), own);
-            let synonyms = synonyms(row, broker.set_values(), own);
+            let (value, source) = effective(row, layers, own);
             Described {
                 key: &row.key,
-                value,
+                value: value.map(|value| row.key.canonical(&value)),
                 source,
-                synonyms,
+                synonyms: synonyms(row, layers, own),
             }
         })
         .collect()
 }
 
 /// The value that counts and where it was set.
-fn effective(
-    row: &TopicKey,
-    broker: &BTreeMap<String, String>,
-    own: Option<&str>,
-) -> (Option<String>, Source) {
+fn effective(row: &TopicKey, broker: Layers<'_>, own: Option<&str>) -> (Option<String>, Source) {
     if let Some(own) = own {
         return (Some(own.to_owned()), Source::DynamicTopic);
     }
     for synonym in row.synonyms {
-        let set = broker.get(synonym.name).map(String::as_str);
-        let default = || broker_key(synonym.name).and_then(|key| key.default);
-        if let Some(value) = set.or_else(default) {
-            let source = if set.is_some() {
-                Source::StaticBroker
-            } else {
-                Source::Default
-            };
+        let default = || {
+            let default = broker_key(synonym.name).and_then(|key| key.default);
+            default.map(|value| (value, Source::Default))
+        };
+        if let Some((value, source)) = broker.get(synonym.name).or_else(default) {
             return (Some(converted(value, synonym.unit)), source);
         }
     }
@@ -359,34 +380,34 @@ fn converted(value: &str, unit: Unit) -> String {
     }
 }
 
-/// As Kafka lists them: what is set under every name, but the default only under the first.
-fn synonyms(
-    row: &TopicKey,
-    broker: &BTreeMap<String, String>,
-    own: Option<&str>,
-) -> Vec<SynonymValue> {
-    let shown = |value: &str| (row.key.kind != Kind::Password).then(|| value.to_owned());
-    let own = own.map(|value| SynonymValue {
-        name: row.key.name,
-        value: shown(value),
-        source: Source::DynamicTopic,
-    });
-    let set = row.synonyms.iter().filter_map(|synonym| {
-        broker.get(synonym.name).map(|value| SynonymValue {
-            name: synonym.name,
-            value: shown(value),
-            source: Source::StaticBroker,
-        })
-    });
-    let default = row.synonyms.first().and_then(|synonym| {
-        let key = broker_key(synonym.name)?;
-        key.default.map(|value| SynonymValue {
-            name: key.name,
-            value: shown(value),
-            source: Source::Default,
-        })
-    });
-    own.into_iter().chain(set).chain(default).collect()
+/// As Kafka lists them: the topic's own, then what is set place by place under every broker name, then the defaults; but no defaults
+/// where the first broker name has none and nothing is set.
+fn synonyms(row: &TopicKey, broker: Layers<'_>, own: Option<&str>) -> Vec<SynonymValue> {
+    let of = |name, value: String, source| SynonymValue {
+        name,
+        value: (row.key.kind != Kind::Password).then_some(value),
+        source,
+    };
+    let own = own.map(|value| of(row.key.name, row.key.canonical(value), Source::DynamicTopic));
+    let mut found = Vec::new();
+    for (source, settings) in broker.places() {
+        let set = row
+            .synonyms
+            .iter()
+            .filter_map(|synonym| Some((synonym.name, settings.get(synonym.name)?)));
+        found.extend(set.map(|(name, value)| of(name, value.clone(), source)));
+    }
+    let defaults: Vec<_> = row
+        .synonyms
+        .iter()
+        .filter_map(|synonym| Some((synonym.name, broker_key(synonym.name)?.default?)))
+        .collect();
+    let first = row.synonyms.first().map(|synonym| synonym.name);
+    if !found.is_empty() || defaults.first().map(|(name, _)| *name) == first {
+        let defaults = defaults.into_iter();
+        found.extend(defaults.map(|(name, value)| of(name, value.to_owned(), Source::Default)));
+    }
+    own.into_iter().chain(found).collect()
 }
 
 #[cfg(test)]

@@ -199,6 +199,9 @@ fn admission() {
             | ApiKey::DeleteTopics
             | ApiKey::InitProducerId
             | ApiKey::OffsetForLeaderEpoch
+            | ApiKey::DescribeConfigs
+            | ApiKey::AlterConfigs
+            | ApiKey::IncrementalAlterConfigs
             | ApiKey::CreatePartitions
             | ApiKey::DescribeLogDirs
             | ApiKey::DescribeCluster => "close",
@@ -237,8 +240,11 @@ fn api_versions_response() {
         (20, 1, 6),
         (22, 0, 5),
         (23, 2, 4),
+        (32, 1, 4),
+        (33, 0, 2),
         (35, 1, 5),
         (37, 0, 3),
+        (44, 0, 1),
         (60, 0, 2),
     ];
     assert_eq!(ranges, expected);

@@ -75,6 +75,12 @@ oracle! {
     init_producer_id_response: InitProducerIdResponse;
     offset_for_leader_epoch_request: OffsetForLeaderEpochRequest;
     offset_for_leader_epoch_response: OffsetForLeaderEpochResponse;
+    describe_configs_request: DescribeConfigsRequest;
+    describe_configs_response: DescribeConfigsResponse;
+    alter_configs_request: AlterConfigsRequest;
+    alter_configs_response: AlterConfigsResponse;
+    incremental_alter_configs_request: IncrementalAlterConfigsRequest;
+    incremental_alter_configs_response: IncrementalAlterConfigsResponse;
     create_partitions_request: CreatePartitionsRequest;
     create_partitions_response: CreatePartitionsResponse;
     describe_cluster_request: DescribeClusterRequest;

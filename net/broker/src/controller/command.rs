@@ -1,9 +1,9 @@
 //! What a handler may ask of the controller, and how the machine decides it.
 
 use pelton_machine::controller::{
-    self, CreatableTopic, CreatePartitionsOptions, CreatePartitionsResult, CreateTopicResult,
-    CreateTopicsOptions, Decision, DeletableTopic, DeleteTopicResult, NewPartitions,
-    ProducerIdBlock, Refusal,
+    self, AlterConfigsOptions, AlterableResource, CreatableTopic, CreatePartitionsOptions,
+    CreatePartitionsResult, CreateTopicResult, CreateTopicsOptions, Decision, DeletableTopic,
+    DeleteTopicResult, NewPartitions, ProducerIdBlock, Refusal,
 };
 use pelton_model::record_type::metadata::MetadataRecord;
 use pelton_model::{ErrorCode, TopicId, config};
@@ -33,6 +33,13 @@ pub enum Command {
         /// Whether to check only.
         validate_only: bool,
     },
+    /// IncrementalAlterConfigs and AlterConfigs.
+    AlterConfigs {
+        /// What to change.
+        resources: Vec<AlterableResource>,
+        /// Whether to check only.
+        validate_only: bool,
+    },
     /// A block of producer ids for one shard.
     AllocateProducerIds,
     /// A log directory of this node has failed.
@@ -46,7 +53,10 @@ impl Command {
             Self::CreateTopics { .. }
             | Self::AutoCreateTopics(_)
             | Self::CreatePartitions { .. } => true,
-            Self::DeleteTopics(_) | Self::AllocateProducerIds | Self::FailDirectory(_) => false,
+            Self::DeleteTopics(_)
+            | Self::AlterConfigs { .. }
+            | Self::AllocateProducerIds
+            | Self::FailDirectory(_) => false,
         }
     }
 }
@@ -60,6 +70,8 @@ pub enum Answer {
     Deleted(Vec<DeleteTopicResult>),
     /// To `CreatePartitions`.
     Grown(Vec<CreatePartitionsResult>),
+    /// To `AlterConfigs`: one for each resource, in order.
+    ConfigsAltered(Vec<Result<(), Refusal>>),
     /// To `AllocateProducerIds`.
     ProducerIds(Result<ProducerIdBlock, Refusal>),
     /// To what nobody asked for.
@@ -86,31 +98,18 @@ impl<E: Env> Controller<E> {
         command: Command,
     ) -> (Vec<MetadataRecord>, Answer) {
         let image = self.image.borrow();
-        let mut draw_topic_id = || shard.draw_id();
-        let mut options = CreateTopicsOptions {
-            default_num_partitions: shard.config.num_partitions,
-            default_replication_factor: shard.config.default_replication_factor,
-            validate_config: &config::topic::validate,
-            validate_only: false,
-            draw_topic_id: &mut draw_topic_id,
-        };
         match command {
             Command::CreateTopics {
                 topics,
                 validate_only,
-            } => {
-                options.validate_only = validate_only;
-                split(
-                    controller::create_topics(&image, &topics, &mut options),
-                    Answer::Created,
-                )
-            }
+            } => create(shard, validate_only, |options| {
+                controller::create_topics(&image, &topics, options)
+            }),
             Command::AutoCreateTopics(names) => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                split(
-                    controller::auto_create_topics(&image, &names, &mut options),
-                    Answer::Created,
-                )
+                create(shard, false, |options| {
+                    controller::auto_create_topics(&image, &names, options)
+                })
             }
             Command::DeleteTopics(topics) => {
                 let enabled = shard.config.delete_topic_enable;
@@ -129,6 +128,17 @@ impl<E: Env> Controller<E> {
                     Answer::Grown,
                 )
             }
+            Command::AlterConfigs {
+                resources,
+                validate_only,
+            } => {
+                let options = AlterConfigsOptions {
+                    broker: &shard.settings(),
+                    validate_only,
+                };
+                let decision = controller::alter_configs(&image, &resources, &options);
+                split(decision, Answer::ConfigsAltered)
+            }
             Command::FailDirectory(id) => {
                 let node = shard.config.node_id;
                 split(controller::fail_directory(&image, node, id), |()| {
@@ -144,6 +154,28 @@ impl<E: Env> Controller<E> {
             }
         }
     }
+}
+
+/// Creates topics with what the broker's settings are now.
+fn create<E: Env>(
+    shard: &Shard<E>,
+    validate_only: bool,
+    decide: impl FnOnce(&mut CreateTopicsOptions<'_>) -> Decision<Vec<CreateTopicResult>>,
+) -> (Vec<MetadataRecord>, Answer) {
+    let settings = shard.settings();
+    let validate_configs = |configs: &config::Settings| {
+        let pairs = configs.iter();
+        let pairs = pairs.map(|(name, value)| (name.as_str(), value.as_str()));
+        config::topic::validate_all(&settings, pairs)
+    };
+    let mut options = CreateTopicsOptions {
+        default_num_partitions: shard.config.num_partitions,
+        default_replication_factor: shard.config.default_replication_factor,
+        validate_configs: &validate_configs,
+        validate_only,
+        draw_topic_id: &mut || shard.draw_id(),
+    };
+    split(decide(&mut options), Answer::Created)
 }
 
 fn split<R>(

@@ -112,7 +112,7 @@ fn configs<E: Env>(client: &Client<E>, created: &CreatedTopic) -> Vec<CreatableT
         .configs
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_str()));
-    let described = topic::describe(&client.shard.config, overrides);
+    let described = topic::describe(&client.shard.settings(), overrides);
     described
         .into_iter()
         .map(|config| CreatableTopicConfigs {

@@ -3,11 +3,13 @@
 //! An `Err` of a handler is a reason to close the connection: the body could not be understood. Everything else that goes wrong is an
 //! error code in the response.
 
+pub(crate) mod alter_configs;
 pub(crate) mod api_versions;
 pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
 pub(crate) mod delete_topics;
 pub(crate) mod describe_cluster;
+pub(crate) mod describe_configs;
 pub(crate) mod describe_log_dirs;
 pub(crate) mod fetch;
 pub(crate) mod init_producer_id;

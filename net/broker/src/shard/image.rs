@@ -9,10 +9,11 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use pelton_machine::image::{MetadataDelta, MetadataImage, PartitionImage};
+use pelton_machine::image::{ConfigResource, MetadataDelta, MetadataImage, PartitionImage};
 use pelton_machine::partition::{LogOffsets, Partition, PartitionState, Updated};
 use pelton_model::config::topic::TopicConfig;
 use pelton_model::producer_state::ProducerStates;
+use pelton_model::record_type::metadata::RESOURCE_TOPIC;
 use pelton_model::{ErrorCode, Offset, TopicPartition};
 use pelton_storage::dir::partition_path;
 use pelton_storage::{Log, LogConfig, OpenOptions, StorageError};
@@ -38,6 +39,7 @@ impl<E: Env> Shard<E> {
             let _already_set = self.identity.set(Arc::clone(&opening.identity));
             self.directories.take_offline(opening.offline());
         }
+        let all_changed = self.apply_settings(&image, &delta, opening.is_some());
         self.remove_deleted(&delta).await;
         let changed: Vec<TopicPartition> = match &opening {
             Some(_) => all_partitions(&image),
@@ -49,12 +51,12 @@ impl<E: Env> Shard<E> {
                     .await;
             }
         }
-        self.apply_configs(&image, &delta);
+        self.apply_configs(&image, &delta, all_changed);
         self.post_wake_ups();
         let config = |topic: &str| self.topic_config(&image, topic);
         self.topics
             .borrow_mut()
-            .apply(&image, &delta, opening.is_some(), config);
+            .apply(&image, &delta, all_changed, config);
         *self.image.borrow_mut() = image;
     }
 
@@ -232,14 +234,16 @@ impl<E: Env> Shard<E> {
         }
     }
 
-    fn apply_configs(&self, image: &MetadataImage, delta: &MetadataDelta) {
+    /// Gives partitions their topics' new configurations: those that changed, or all when the broker's settings did.
+    fn apply_configs(&self, image: &MetadataImage, delta: &MetadataDelta, all_changed: bool) {
         if delta.configs.is_empty() {
             return;
         }
-        let names = delta.configs.iter().map(|resource| resource.name.as_str());
-        let names: BTreeSet<&str> = names.collect();
+        let is_topic = |resource: &&ConfigResource| resource.resource_type == RESOURCE_TOPIC;
+        let topics = delta.configs.iter().filter(is_topic);
+        let names: BTreeSet<&str> = topics.map(|resource| resource.name.as_str()).collect();
         for slot in self.all_slots() {
-            if !names.contains(&*slot.topic) {
+            if !all_changed && !names.contains(&*slot.topic) {
                 continue;
             }
             let config = self.topic_config(image, &slot.topic);
@@ -252,13 +256,14 @@ impl<E: Env> Shard<E> {
     }
 
     fn topic_config(&self, image: &MetadataImage, topic: &str) -> Arc<TopicConfig> {
+        let settings = self.settings();
         let overrides = image.topic_configs(topic).into_iter().flatten();
         let overrides = overrides.map(|(name, value)| (name.as_str(), value.as_str()));
-        match TopicConfig::from_overrides(&self.config, overrides) {
+        match TopicConfig::from_overrides(&settings, overrides) {
             Ok(config) => Arc::new(config),
             Err(error) => {
                 tracing::error!(topic, %error, "the topic's configuration is unusable: the broker's defaults hold");
-                Arc::new(self.config.topic_defaults.clone())
+                Arc::new(settings.topic_defaults.clone())
             }
         }
     }

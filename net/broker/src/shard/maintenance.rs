@@ -64,7 +64,7 @@ impl<E: Env> Shard<E> {
 
     fn expire_producers(&self) {
         let now = self.net.wall_clock();
-        let expiration_ms = i64::from(self.config.producer_id_expiration_ms);
+        let expiration_ms = i64::from(self.settings().producer_id_expiration_ms);
         for slot in self.all_slots() {
             slot.state.borrow_mut().expire_producers(now, expiration_ms);
         }

@@ -21,6 +21,7 @@ pub(crate) mod maintenance;
 pub mod message;
 pub(crate) mod read;
 pub(crate) mod rest;
+pub(crate) mod settings;
 pub(crate) mod slot;
 pub(crate) mod sync;
 pub(crate) mod topics;
@@ -65,7 +66,9 @@ pub struct Shard<E: Env> {
     pub(crate) calls: Calls<E::Mesh>,
     pub(crate) id: ShardId,
     pub(crate) shard_count: u16,
+    /// The settings of the start; see [`Shard::settings`] for those that change.
     pub(crate) config: Arc<BrokerConfig>,
+    settings: RefCell<Arc<BrokerConfig>>,
     /// Set before the first image is published.
     pub(crate) identity: OnceCell<Arc<Identity>>,
     /// Which log directories have failed.
@@ -139,6 +142,7 @@ impl<E: Env> Shard<E> {
             id: mesh.shard(),
             shard_count: mesh.shard_count(),
             calls: Calls::new(mesh),
+            settings: RefCell::new(Arc::clone(&config)),
             config,
             identity: OnceCell::new(),
             image: RefCell::default(),

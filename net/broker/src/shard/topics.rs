@@ -47,12 +47,12 @@ impl Topics {
         self.by_id.get(&id).cloned()
     }
 
-    /// Follows the image; `config` gives a topic's configuration.
+    /// Follows the image; `config` gives a topic's configuration. With `all_changed` every topic's may be new.
     pub(crate) fn apply(
         &mut self,
         image: &MetadataImage,
         delta: &MetadataDelta,
-        is_first: bool,
+        all_changed: bool,
         config: impl Fn(&str) -> Arc<TopicConfig>,
     ) {
         for (id, name) in &delta.topics_deleted {
@@ -66,7 +66,7 @@ impl Topics {
                 self.by_name.remove(name.as_str());
             }
         }
-        if is_first {
+        if all_changed {
             for topic in image.topics() {
                 self.put(topic, config(topic.name()));
             }

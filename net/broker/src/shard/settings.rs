@@ -1,0 +1,57 @@
+//! The broker's settings as they are now: the file's, with what clients set while it runs.
+//!
+//! Invariants:
+//! 1. Every shard counts in the same settings before the change is answered.
+//! 2. Settings in the metadata that cannot be used are told once for each change, and left out.
+
+use std::sync::Arc;
+
+use pelton_machine::image::{MetadataDelta, MetadataImage};
+use pelton_model::config::Settings;
+use pelton_model::config::broker::BrokerConfig;
+use pelton_model::record_type::metadata::RESOURCE_BROKER;
+
+use super::{CONTROLLER_SHARD, Shard};
+use crate::env::Env;
+
+impl<E: Env> Shard<E> {
+    /// The settings as they are now; [`Shard::config`] has those of the start, which suffices for what cannot change.
+    pub(crate) fn settings(&self) -> Arc<BrokerConfig> {
+        Arc::clone(&self.settings.borrow())
+    }
+
+    /// Counts in what clients set; whether anything of it may have changed.
+    pub(crate) fn apply_settings(
+        &self,
+        image: &MetadataImage,
+        delta: &MetadataDelta,
+        is_first: bool,
+    ) -> bool {
+        let own = self.config.node_id.to_string();
+        let is_ours = |name: &str| name.is_empty() || name == own;
+        let is_changed = delta
+            .configs
+            .iter()
+            .any(|resource| resource.resource_type == RESOURCE_BROKER && is_ours(&resource.name));
+        if !is_first && !is_changed {
+            return false;
+        }
+        let (settings, faults) = self
+            .config
+            .with_dynamic(settings_of(image, ""), settings_of(image, &own));
+        if self.id == CONTROLLER_SHARD {
+            for error in faults {
+                tracing::warn!(%error, "a dynamic setting cannot be used");
+            }
+        }
+        *self.settings.borrow_mut() = Arc::new(settings);
+        true
+    }
+}
+
+fn settings_of(image: &MetadataImage, broker: &str) -> Settings {
+    let configs = image.configs(RESOURCE_BROKER, broker).into_iter().flatten();
+    configs
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
