@@ -112,6 +112,8 @@ pub struct KernelLock {
     _file: OwnedFd,
 }
 
+/// A file may hold so much more than its size without having reserved it: filesystems round up.
+const RESERVED_SLACK_BYTES: u64 = 256 * 1024;
 /// Pieces of one vectored write; longer lists take several.
 const PIECES_MAX: usize = 64;
 
@@ -390,6 +392,13 @@ impl<H: Helper> DiskFile for KernelFile<H> {
                 tracing::debug!(from, to, %error, "cannot start write-back");
             }
         });
+    }
+
+    async fn holds_more(&self, size_bytes: u64) -> Result<bool, DiskError> {
+        let stat = fs::fstat(&*self.descriptor).map_err(failed("stat", &self.path))?;
+        let held_bytes = u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
+        let size_differs = u64::try_from(stat.st_size).ok() != Some(size_bytes);
+        Ok(size_differs || size_bytes + RESERVED_SLACK_BYTES < held_bytes)
     }
 
     async fn size_bytes(&self) -> Result<u64, DiskError> {

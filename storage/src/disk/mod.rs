@@ -190,6 +190,10 @@ pub trait DiskFile: fmt::Debug + 'static {
     async fn set_size(&self, size_bytes: u64) -> Result<(), DiskError>;
     /// Makes the contents durable (fdatasync).
     async fn sync_data(&self) -> Result<(), DiskError>;
+    /// Whether cutting the file to `size_bytes` would change it or give blocks back.
+    async fn holds_more(&self, size_bytes: u64) -> Result<bool, DiskError> {
+        Ok(self.size_bytes().await? != size_bytes)
+    }
     /// The current size in bytes.
     async fn size_bytes(&self) -> Result<u64, DiskError>;
     /// Cuts the file to `size_bytes` and gives back blocks reserved behind; may wait for the device.

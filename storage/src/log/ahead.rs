@@ -50,6 +50,14 @@ impl<D: Disk> Log<D> {
         if 0 < options.write_back_bytes {
             active.write_back(u64::from(options.write_back_bytes));
         }
+        self.ask_ahead(active);
+    }
+
+    /// Asks for what the pace wants ahead of `active`; a segment that was just begun goes on at the pace of the one before.
+    pub(super) fn ask_ahead(&self, active: &Segment<D>) {
+        let shared = &self.preparing;
+        let options = shared.options.get();
+        let pace = self.pace.get();
         let ahead = pace.ahead(PaceLimits {
             zero_bytes_max: u64::from(options.zero_bytes_max),
             reserve_bytes_max: u64::from(options.reserve_bytes_max),

@@ -211,6 +211,7 @@ impl<D: Disk> Log<D> {
         if config.preallocate {
             new.allocate(segment_bytes_max(config)).await?;
         }
+        self.ask_ahead(&new);
         self.tail.borrow_mut().clear();
         self.segments.borrow_mut().push(new);
         tracing::debug!(log = %self.home.directory.display(), base = base.0, "rolled");

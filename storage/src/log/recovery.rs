@@ -336,8 +336,9 @@ impl<D: Disk> Opening<D> {
                 );
             }
             self.truncated_bytes += bytes;
-            segment.cut(scanned.good_bytes).await?;
         }
+        // Blocks may be reserved behind the last batch also where nothing is damaged.
+        segment.cut(scanned.good_bytes).await?;
         self.log_end = scanned.next_offset;
         Ok(whole)
     }

@@ -394,7 +394,7 @@ impl<D: Disk> Segment<D> {
     /// Cuts the log file behind `size` bytes.
     pub(crate) async fn cut(&self, size: u64) -> Result<(), DiskError> {
         let file = self.file().await?;
-        if file.size_bytes().await? != size {
+        if file.holds_more(size).await? {
             file.set_size(size).await?;
         }
         self.size.set(size);

@@ -96,7 +96,8 @@ fn the_tail_is_cut() {
         assert!(size < rig.file_bytes(0), "{name}");
         act(&rig);
         assert_eq!(rig.file_bytes(0), size, "{name}");
-        assert_eq!(rig.store.prepared_bytes(), 0, "{name}");
+        // The segment after a roll goes on at the same pace.
+        assert_eq!(rig.store.prepared_bytes() == 0, name != "roll", "{name}");
     };
     check("cool", &|rig| {
         rig.store.tick();
