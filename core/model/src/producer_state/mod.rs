@@ -16,12 +16,14 @@
 //!
 //! Source: KIP-98, KIP-360, KIP-185; `KAFKA-5494` for five batches.
 
+mod rows;
 mod snapshot;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use rows::{BatchRow, ProducerRow};
 pub use snapshot::SnapshotError;
 
 use crate::id::{Offset, ProducerEpoch, ProducerId, Sequence, Timestamp};
