@@ -21,6 +21,7 @@ pub mod log;
 pub mod trash;
 
 mod segment;
+pub mod snapshot;
 
 pub use config::{LogConfig, PrepareOptions};
 pub use dir::{
@@ -33,3 +34,4 @@ pub use log::{
     BatchFacts, ClosedLog, Log, LogStore, OpenOptions, ReadOptions, ReadResult, Recovery,
     TimestampOffset,
 };
+pub use snapshot::LogManifest;

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::prepare::Preparation;
-use super::{DirEntry, Disk, DiskError, DiskFile, OpenMode, Space};
+use super::{DirEntry, Disk, DiskError, DiskFile, OpenMode, Space, Stamp};
 
 const SECTOR_BYTES: usize = 512;
 /// What a volume is said to hold; nothing is refused for want of it.
@@ -90,6 +90,8 @@ pub struct OperationCounts {
     pub syncs: u64,
     /// Files opened.
     pub opens: u64,
+    /// Directories listed.
+    pub lists: u64,
 }
 
 #[derive(Debug, Default)]
@@ -530,7 +532,29 @@ impl Disk for MemoryDisk {
         })
     }
 
+    async fn stamp(&self, path: &Path) -> Result<Stamp, DiskError> {
+        self.run("stat", path, |world| {
+            let node = world.find(path)?;
+            Ok(match &world.nodes[node] {
+                Node::Dir(dir) => Stamp {
+                    size_bytes: 0,
+                    changed: dir.current.iter().fold(0, |crc, (name, &node)| {
+                        i64::from(crc32c::crc32c_append(
+                            u32::try_from(crc).unwrap_or(0),
+                            format!("{name}={node};").as_bytes(),
+                        ))
+                    }),
+                },
+                Node::File(file) => Stamp {
+                    size_bytes: file.current.len() as u64,
+                    changed: i64::from(crc32c::crc32c(&file.current)),
+                },
+            })
+        })
+    }
+
     async fn read_dir(&self, path: &Path) -> Result<Vec<DirEntry>, DiskError> {
+        self.count(|counts| counts.lists += 1);
         self.run("list", path, |world| {
             let dir = world.dir(world.find(path)?)?;
             let entry = |(name, &node): (&String, &usize)| {

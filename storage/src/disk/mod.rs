@@ -102,6 +102,15 @@ pub struct Space {
     pub usable_bytes: u64,
 }
 
+/// What tells whether somebody has changed a file's contents or a directory's entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The size in bytes (files; 0 for directories).
+    pub size_bytes: u64,
+    /// When it changed last, in the disk's own measure: only equality means something.
+    pub changed: i64,
+}
+
 /// A filesystem. Cheap to clone; one per shard.
 #[expect(
     async_fn_in_trait,
@@ -119,6 +128,8 @@ pub trait Disk: Clone + 'static {
     async fn create_dir_all(&self, path: &Path) -> Result<(), DiskError>;
     /// Lists a directory in no particular order.
     async fn read_dir(&self, path: &Path) -> Result<Vec<DirEntry>, DiskError>;
+    /// The stamp of a file or directory, without opening it.
+    async fn stamp(&self, path: &Path) -> Result<Stamp, DiskError>;
     /// Renames a file or directory, replacing a file that stands at `to`.
     async fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError>;
     /// Removes a file.

@@ -28,6 +28,8 @@ pub use entry::{IndexEntry, OffsetEntry, TimeEntry};
 
 /// Entries that a search reads at once.
 const SEARCH_BLOCK: u64 = 128;
+/// No index file is larger: Kafka's `segment.index.bytes` is an i32.
+const INDEX_FILE_BYTES_MAX: u64 = i32::MAX as u64;
 
 #[derive(Debug)]
 struct State<F, E> {
@@ -75,11 +77,12 @@ impl<F: DiskFile, E: IndexEntry> Index<F, E> {
             return Ok(());
         }
         let file = Rc::new(disk.open(path, OpenMode::Create).await?);
-        if loaded {
+        let mut count = file.size_bytes().await? / E::BYTES as u64;
+        // A file that was cut since it was measured is measured again: less index, longer walks.
+        if loaded && self.state.borrow().on_file <= count {
             self.state.borrow_mut().file = Some(file);
             return Ok(());
         }
-        let mut count = file.size_bytes().await? / E::BYTES as u64;
         if count > 0
             && read_one::<F, E>(&file, count - 1)
                 .await?
@@ -97,6 +100,21 @@ impl<F: DiskFile, E: IndexEntry> Index<F, E> {
         state.last = last;
         state.loaded = true;
         Ok(())
+    }
+
+    /// The number of entries on file and the last one, if they are known and nothing waits to be written.
+    pub(crate) fn measured(&self) -> Option<(u64, Option<E>)> {
+        let state = self.state.borrow();
+        (state.loaded && state.pending.is_empty()).then_some((state.on_file, state.last))
+    }
+
+    /// Believes what [`Index::measured`] once said of the file; says whether that makes sense.
+    pub(crate) fn take_measure(&self, count: u64, last: Option<E>) -> bool {
+        let mut state = self.state.borrow_mut();
+        state.on_file = count;
+        state.last = last;
+        state.loaded = true;
+        (count == 0) == last.is_none() && count <= INDEX_FILE_BYTES_MAX / E::BYTES as u64
     }
 
     /// Empties the file (created if absent) to be filled anew.

@@ -19,6 +19,7 @@ mod producers;
 mod read;
 mod recovery;
 mod replace;
+mod resume;
 mod scan;
 mod start;
 mod sync;

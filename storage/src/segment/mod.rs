@@ -11,6 +11,7 @@
 mod doom;
 pub(crate) mod pace;
 mod prepared;
+mod state;
 mod times;
 mod walk;
 

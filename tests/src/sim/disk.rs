@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pelton_storage::disk::memory::{MemoryDisk, MemoryFile, MemoryLock};
 use pelton_storage::disk::prepare::Preparation;
-use pelton_storage::disk::{DirEntry, Disk, DiskError, DiskFile, OpenMode, Space};
+use pelton_storage::disk::{DirEntry, Disk, DiskError, DiskFile, OpenMode, Space, Stamp};
 
 use super::world::World;
 
@@ -51,6 +51,11 @@ impl Disk for SimDisk {
     async fn create_dir_all(&self, path: &Path) -> Result<(), DiskError> {
         self.take_time().await;
         self.inner.create_dir_all(path).await
+    }
+
+    async fn stamp(&self, path: &Path) -> Result<Stamp, DiskError> {
+        self.take_time().await;
+        self.inner.stamp(path).await
     }
 
     async fn read_dir(&self, path: &Path) -> Result<Vec<DirEntry>, DiskError> {
