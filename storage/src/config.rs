@@ -73,6 +73,10 @@ pub const HEADER_BLOCK_BYTES: usize = 4 * 1024;
 pub const RECOVERY_BLOCK_BYTES: usize = 1024 * 1024;
 /// Bytes of a small text file (checkpoint, properties) that are read at most.
 pub const TEXT_FILE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Bytes of a start-up manifest that are written and read at most: 100 000 partitions with ten producers each take a third.
+pub const MANIFEST_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Bytes at the end of a log whose headers are walked for the older batches of the producers in a snapshot.
+pub const REFILL_BYTES: u64 = 1024 * 1024;
 /// Bytes of a producer snapshot that are read at most.
 pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Entries of a partition's leader epoch history that are kept in memory and written.

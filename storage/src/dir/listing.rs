@@ -10,7 +10,7 @@ use std::path::Path;
 
 use pelton_model::{Offset, PartitionId, TopicId};
 
-use super::{Checkpoint, CheckpointRow, PartitionDir};
+use super::{Checkpoint, CheckpointRow, PartitionDir, manifest};
 use crate::config::TEXT_FILE_BYTES_MAX;
 use crate::disk::{DirEntry, Disk, DiskError};
 use crate::format;
@@ -22,6 +22,7 @@ pub(super) async fn partitions<D: Disk>(
     disk: &D,
     log_dir: &Path,
     entries: &[DirEntry],
+    mut manifest: manifest::Rows,
 ) -> Result<Vec<PartitionDir>, DiskError> {
     let mut recovery_points = checkpoint(disk, log_dir, Checkpoint::RecoveryPoint).await?;
     let mut log_starts = checkpoint(disk, log_dir, Checkpoint::LogStart).await?;
@@ -38,12 +39,18 @@ pub(super) async fn partitions<D: Disk>(
             tracing::warn!(directory = %path.display(), "not a partition; left alone");
             continue;
         };
-        let Some(topic_id) = identity(disk, &path).await? else {
+        let key = (topic.to_owned(), partition);
+        let manifest = manifest.remove(&key).map(Box::new);
+        let known = manifest.as_ref().map(|rows| Some(TopicId(rows.topic_id)));
+        let found = match known {
+            Some(known) => Some(known),
+            None => identity(disk, &path).await?,
+        };
+        let Some(topic_id) = found else {
             tracing::warn!(directory = %path.display(), "its creation never finished; removed");
             disk.remove_dir_all(&path).await?;
             continue;
         };
-        let key = (topic.to_owned(), partition);
         partitions.push(PartitionDir {
             path,
             topic: topic.to_owned(),
@@ -53,6 +60,7 @@ pub(super) async fn partitions<D: Disk>(
             log_start: log_starts.remove(&key),
             high_watermark: high_watermarks.remove(&key),
             cleaned_to: cleaned.remove(&key),
+            manifest,
         });
     }
     partitions.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));

@@ -10,6 +10,7 @@
 pub mod ensemble;
 mod identity;
 mod listing;
+mod manifest;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use pelton_model::{NodeId, Offset, PartitionId, TopicId};
 use crate::config::TEXT_FILE_BYTES_MAX;
 use crate::disk::{Disk, DiskError};
 use crate::format;
+use crate::snapshot::LogManifest;
 
 /// Why a log directory cannot be used. Each is one clear line.
 #[derive(Debug)]
@@ -184,6 +186,8 @@ pub struct PartitionDir {
     pub high_watermark: Option<Offset>,
     /// From the cleaner's checkpoint: compaction has cleaned everything below.
     pub cleaned_to: Option<Offset>,
+    /// From the start-up manifest of the clean stop before, if there is one to be believed.
+    pub manifest: Option<Box<LogManifest>>,
 }
 
 /// What a log directory holds. Plain data: it may be sent to the shards that own the partitions.
@@ -301,7 +305,8 @@ impl<D: Disk> LogDir<D> {
         let entries = disk.read_dir(path).await?;
         let meta = identity::settle(disk, path, options, &entries).await?;
         let (clean, broker_epoch) = take_clean_marker(disk, path).await?;
-        let partitions = listing::partitions(disk, path, &entries).await?;
+        let manifest = manifest::take(disk, path, broker_epoch.filter(|_| clean)).await?;
+        let partitions = listing::partitions(disk, path, &entries, manifest).await?;
         Ok(Inventory {
             meta,
             clean,

@@ -194,3 +194,88 @@ fn inventory() {
     assert_eq!(inventory.partitions[1].recovery_point, Offset::ZERO);
     assert_eq!(inventory.partitions[1].log_start, Some(Offset(3)));
 }
+
+/// A directory with one log and a manifest of it, after a clean stop.
+fn cleanly_stopped() -> MemoryDisk {
+    let disk = MemoryDisk::new();
+    let (dir, _) = open(&disk).expect("new");
+    let store = LogStore::new(disk.clone());
+    let path = dir.partition_path("a", PartitionId(0));
+    let log = block_on(Log::create(
+        &store,
+        &path,
+        TopicId([7; 16]),
+        LogConfig::default(),
+    ));
+    let log = log.expect("healthy disk");
+    block_on(log.close(None)).expect("healthy disk");
+    let rows = block_on(log.manifest("a", PartitionId(0), &[])).expect("closed whole");
+    let watermark = CheckpointRow {
+        topic: "a".to_owned(),
+        partition: PartitionId(0),
+        offset: Offset(0),
+    };
+    block_on(dir.write_checkpoint(Checkpoint::HighWatermark, &[watermark])).expect("healthy disk");
+    block_on(dir.write_manifest(77, vec![rows])).expect("healthy disk");
+    block_on(dir.mark_clean(77)).expect("healthy disk");
+    drop(dir);
+    disk
+}
+
+// Goal: the manifest is believed once, with its own marker and checkpoints, and never after Apache Kafka has run. Method: a clean stop of
+// one log, then something happens, then a start; `true` when the start has the log's rows.
+#[test]
+fn manifest_belongs_to_its_stop() {
+    fn check(between: impl FnOnce(&MemoryDisk), is_believed: bool) {
+        let disk = cleanly_stopped();
+        between(&disk);
+        let (dir, inventory) = open(&disk).expect("known");
+        assert_eq!(inventory.partitions.len(), 1);
+        assert_eq!(inventory.partitions[0].topic_id, Some(TopicId([7; 16])));
+        assert_eq!(inventory.partitions[0].manifest.is_some(), is_believed);
+        // It is gone with the marker, believed or not.
+        drop(dir);
+        write(
+            &disk,
+            ".kafka_cleanshutdown",
+            b"{\"version\":0,\"brokerEpoch\":77}",
+        );
+        let (_dir, again) = open(&disk).expect("known");
+        assert!(again.clean);
+        assert!(again.partitions[0].manifest.is_none());
+    }
+    let manifest = root().join("pelton.manifest");
+    check(|_| {}, true);
+    check(
+        |disk| {
+            write(
+                disk,
+                ".kafka_cleanshutdown",
+                b"{\"version\":0,\"brokerEpoch\":78}",
+            )
+        },
+        false,
+    );
+    check(|disk| write(disk, ".kafka_cleanshutdown", b""), false);
+    check(
+        |disk| {
+            let marker = root().join(".kafka_cleanshutdown");
+            block_on(disk.remove_file(&marker)).expect("there");
+        },
+        false,
+    );
+    check(
+        |disk| write(disk, "replication-offset-checkpoint", b"0\n1\na 0 1\n"),
+        false,
+    );
+    check(
+        |disk| disk.corrupt(&manifest, |bytes| bytes[30] ^= 1),
+        false,
+    );
+    check(|disk| disk.corrupt(&manifest, |bytes| bytes[8] = 9), false);
+    check(|disk| disk.corrupt(&manifest, Vec::clear), false);
+    check(
+        |disk| disk.corrupt(&manifest, |bytes| bytes.truncate(40)),
+        false,
+    );
+}

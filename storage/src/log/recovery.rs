@@ -22,7 +22,7 @@ use super::life::Parts;
 use super::listing::{Files, Listing};
 use super::scan::{Scanned, scan};
 use super::{EPOCHS_FILE, Log, LogStore, METADATA_FILE, OpenOptions, Recovery, producers};
-use crate::config::{SNAPSHOT_BYTES_MAX, TEXT_FILE_BYTES_MAX};
+use crate::config::{REFILL_BYTES, SNAPSHOT_BYTES_MAX, TEXT_FILE_BYTES_MAX};
 use crate::disk::{Disk, DiskError, DiskFile};
 use crate::epoch::EpochCache;
 use crate::error::{Damage, StorageError};
@@ -405,6 +405,7 @@ impl<D: Disk> Opening<D> {
             match ProducerStates::decode_snapshot(&contents) {
                 Ok(states) => {
                     self.producers = states;
+                    self.refill_producers(at).await?;
                     from = at;
                     break;
                 }
@@ -415,6 +416,32 @@ impl<D: Disk> Opening<D> {
             }
         }
         self.replay(from, end).await
+    }
+
+    /// A snapshot keeps a producer's last batch: the others are found in the last stretch before it.
+    async fn refill_producers(&mut self, end: Offset) -> Result<(), StorageError> {
+        if self.producers.is_empty() {
+            return Ok(());
+        }
+        let mut walked = ProducerStates::new();
+        let before = self.segments.partition_point(|segment| segment.base < end);
+        // The last batches may have been written before a roll.
+        for segment in &self.segments[before.saturating_sub(2)..before] {
+            let mut walk = segment.walk_before(end).await?;
+            let stretch = walk.position().saturating_sub(REFILL_BYTES);
+            if stretch < walk.position() {
+                walk = segment.walk_before_position(stretch).await?;
+            }
+            // A torn end is the scan's business.
+            while let Ok(Some(found)) = walk.next().await {
+                if end <= found.header.base_offset {
+                    break;
+                }
+                producers::replay(&mut walked, &found.header);
+            }
+        }
+        self.producers.refill(&walked);
+        Ok(())
     }
 
     async fn replay(&mut self, from: Offset, end: Offset) -> Result<(), StorageError> {

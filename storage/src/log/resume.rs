@@ -27,7 +27,7 @@ impl<D: Disk> Log<D> {
         &self,
         topic: &str,
         partition: PartitionId,
-        producers: &ProducerStates,
+        producers: &[ProducerRow],
     ) -> Option<LogManifest> {
         let is_whole = self.status.get() == Status::Closed
             && self.recovery_point.get() == self.log_end.get()
@@ -57,7 +57,7 @@ impl<D: Disk> Log<D> {
                 .map(|entry| (entry.epoch.0, entry.start_offset.0))
                 .collect(),
             epochs_unwritten: self.epochs_unwritten.get(),
-            producers: producers.rows().iter().map(producer_manifest).collect(),
+            producers: producers.iter().map(producer_manifest).collect(),
             segments: self
                 .segments
                 .borrow()

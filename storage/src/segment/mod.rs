@@ -378,7 +378,7 @@ impl<D: Disk> Segment<D> {
     /// Ends the writing: the last time entry, as Kafka does, and both indexes whole on file. A segment that was not
     /// written to since it was opened is whole already.
     pub(crate) async fn finish(&self) -> Result<(), DiskError> {
-        if !self.offsets.is_loaded() {
+        if !self.offsets.is_loaded() || self.synced.get() {
             return Ok(());
         }
         self.load_indexes().await?;

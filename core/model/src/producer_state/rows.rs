@@ -74,8 +74,11 @@ impl ProducerStates {
     /// Takes the older batches of a producer from `walked`, the batches of the log's last stretch, where that arrives at the batch that
     /// is known here.
     pub fn refill(&mut self, walked: &Self) {
-        for (id, state) in &mut self.producers {
-            let Some(more) = walked.producers.get(id) else {
+        for row in walked.rows() {
+            let (Some(state), Some(more)) = (
+                self.producers.get_mut(&row.producer),
+                walked.producers.get(&row.producer),
+            ) else {
                 continue;
             };
             let same_end = more.written().last() == state.written().last();

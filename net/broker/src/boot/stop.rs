@@ -3,13 +3,16 @@
 use std::rc::Rc;
 
 use pelton_model::limits::STOP_STEP_MS_MAX;
+use pelton_storage::LogDir;
+use pelton_storage::disk::Disk;
 use pelton_transport::net::{Mesh, Net};
 
 use super::directories::LogDirs;
 use super::{BootError, gather, write_checkpoints};
 use crate::env::Env;
 use crate::shard::Shard;
-use crate::shard::message::{Message, Request};
+use crate::shard::directory::DirIndex;
+use crate::shard::message::{Message, PartitionCheckpoint, Request};
 
 /// How often a condition is looked at.
 const POLL_MS: u64 = 1;
@@ -20,7 +23,7 @@ pub(super) async fn lead<E: Env>(
     dirs: &LogDirs<E::Disk>,
 ) -> Result<(), BootError> {
     drain(shard).await;
-    let rows = gather(shard, || Request::Close).await;
+    let mut rows = gather(shard, || Request::Close).await;
     let mut broker_epoch = -1;
     let mut is_metadata_clean = true;
     if let Some(controller) = shard.controller.get() {
@@ -38,6 +41,7 @@ pub(super) async fn lead<E: Env>(
         let is_whole = rows_of.all(|row| row.is_clean) && (is_metadata_clean || !is_metadata);
         let is_written = write_checkpoints(shard, index, dir, &rows).await;
         if is_whole && is_written {
+            write_manifest(index, dir, &mut rows, broker_epoch).await;
             if let Err(error) = dir.mark_clean(broker_epoch).await {
                 tracing::error!(%error, "cannot mark the stop as clean");
                 is_clean = false;
@@ -51,6 +55,20 @@ pub(super) async fn lead<E: Env>(
         Ok(())
     } else {
         Err(BootError::Unclean)
+    }
+}
+
+/// What the next start need not look for; without it that start takes longer.
+async fn write_manifest<D: Disk>(
+    index: DirIndex,
+    dir: &LogDir<D>,
+    rows: &mut [PartitionCheckpoint],
+    broker_epoch: i64,
+) {
+    let rows = rows.iter_mut().filter(|row| row.dir == index);
+    let logs = rows.filter_map(|row| row.manifest.take()).map(|log| *log);
+    if let Err(error) = dir.write_manifest(broker_epoch, logs.collect()).await {
+        tracing::warn!(%error, "no start-up manifest: the next start takes longer");
     }
 }
 

@@ -199,6 +199,14 @@ impl<E: Env> Shard<E> {
             clean: known.clean,
             log_start: known.log_start,
         };
+        let rows = known.manifest.as_deref();
+        let rows = rows.filter(|rows| rows.topic_id == place.id.topic_id.0);
+        if let Some(rows) = rows {
+            let resumed = Log::resume(&self.store, &place.directory, rows, options).await;
+            if let Some((log, recovery)) = resumed {
+                return Ok((log, recovery.producer_states));
+            }
+        }
         let (log, recovery) = Log::open(&self.store, &place.directory, options).await?;
         if recovery.truncated_bytes > 0 {
             tracing::warn!(
@@ -301,6 +309,7 @@ fn unopened(place: &LogPlace, opening: Option<&Opening>) -> PartitionCheckpoint 
         high_watermark: offset(known.and_then(|known| known.high_watermark)),
         cleaned_to: known.and_then(|known| known.cleaned_to),
         is_clean: false,
+        manifest: None,
     }
 }
 

@@ -2,9 +2,12 @@
 //!
 //! One timer for all: nothing here has a task or a timer of its own for each connection or partition.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use pelton_model::{Monotonic, TopicId};
+use pelton_model::{Monotonic, TopicId, TopicPartition};
+use pelton_storage::LogManifest;
 use pelton_transport::net::{Connection as _, Net, TaskClass};
 
 use super::Shard;
@@ -20,6 +23,8 @@ const SILENCE_MS: u64 = 5_000;
 const SWEEP_TICKS: u64 = 10;
 /// Producers are expired once in so many ticks.
 const EXPIRY_TICKS: u64 = 600;
+
+type Manifests = Rc<RefCell<BTreeMap<TopicPartition, Box<LogManifest>>>>;
 
 impl<E: Env> Shard<E> {
     /// Runs until the shard ends.
@@ -72,8 +77,15 @@ impl<E: Env> Shard<E> {
 
     /// What should stand in the checkpoint files for this shard's partitions.
     pub(crate) fn checkpoints(&self) -> Vec<PartitionCheckpoint> {
+        self.checkpoint_rows(&mut BTreeMap::new())
+    }
+
+    fn checkpoint_rows(
+        &self,
+        manifests: &mut BTreeMap<TopicPartition, Box<LogManifest>>,
+    ) -> Vec<PartitionCheckpoint> {
         let slots = self.all_slots();
-        let of_slot = |slot: &Rc<super::slot::Slot<E>>| {
+        let mut of_slot = |slot: &Rc<super::slot::Slot<E>>| {
             let state = slot.state.borrow();
             PartitionCheckpoint {
                 topic: slot.topic.to_string(),
@@ -84,32 +96,41 @@ impl<E: Env> Shard<E> {
                 high_watermark: state.high_watermark(),
                 cleaned_to: slot.cleaned.to.get(),
                 is_clean: !state.is_offline(),
+                manifest: manifests.remove(&slot.id),
             }
         };
         // A clean marker would spare those the recovery that they still need.
         let unopened = self.unopened.borrow();
         slots
             .iter()
-            .map(of_slot)
+            .map(&mut of_slot)
             .chain(unopened.values().flatten().cloned())
             .collect()
     }
 
     /// Syncs and closes every log (at a stop).
     pub(crate) async fn close_logs(&self) -> Vec<PartitionCheckpoint> {
-        let close = |slot: Rc<super::slot::Slot<E>>| async move {
-            // Nothing is written to a failed directory, and nothing retried.
-            if slot.state.borrow().is_offline() {
-                return;
-            }
-            let snapshot = slot.producer_snapshot();
-            if let Err(error) = slot.log.close(snapshot).await {
-                tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot close the log");
-                slot.state.borrow_mut().go_offline();
+        let manifests = Manifests::default();
+        let kept = Rc::clone(&manifests);
+        let close = move |slot: Rc<super::slot::Slot<E>>| {
+            let manifests = Rc::clone(&kept);
+            async move {
+                // Nothing is written to a failed directory, and nothing retried.
+                if slot.state.borrow().is_offline() {
+                    return;
+                }
+                let snapshot = slot.producer_snapshot();
+                if let Err(error) = slot.log.close(snapshot).await {
+                    tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot close the log");
+                    slot.state.borrow_mut().go_offline();
+                }
+                if let Some(manifest) = slot.manifest().await {
+                    manifests.borrow_mut().insert(slot.id, Box::new(manifest));
+                }
             }
         };
         for_each(&self.net, TaskClass::Request, self.all_slots(), close).await;
-        self.checkpoints()
+        self.checkpoint_rows(&mut manifests.borrow_mut())
     }
 
     /// A random id.

@@ -16,6 +16,7 @@ use pelton_model::batch::TimestampType;
 use pelton_model::producer_state::BatchFacts;
 use pelton_model::slice::Slice;
 use pelton_model::{ErrorCode, LeaderEpoch, Monotonic, NodeId, Offset, Timestamp, TopicPartition};
+use pelton_storage::LogManifest;
 
 use super::directory::DirIndex;
 use crate::boot::Opening;
@@ -368,4 +369,6 @@ pub struct PartitionCheckpoint {
     pub cleaned_to: Option<Offset>,
     /// Whether the log is intact: the clean marker is written only when all are.
     pub is_clean: bool,
+    /// At a stop: what the next start needs to know of the closed log.
+    pub manifest: Option<Box<LogManifest>>,
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use pelton_machine::partition::Partition;
 use pelton_model::TopicPartition;
 use pelton_model::config::topic::TopicConfig;
-use pelton_storage::Log;
+use pelton_storage::{Log, LogManifest};
 
 use super::append::Pending;
 use super::cleaner::CleanState;
@@ -63,6 +63,13 @@ impl<E: Env> Slot<E> {
         Some(Bytes::from(
             state.producers().encode_snapshot(state.log_end()),
         ))
+    }
+
+    /// What the next start needs to know of the closed log.
+    pub(crate) async fn manifest(&self) -> Option<LogManifest> {
+        let producers = self.state.borrow().producers().rows();
+        let partition = self.id.partition;
+        self.log.manifest(&self.topic, partition, &producers).await
     }
 
     /// Bytes that wait to be written.

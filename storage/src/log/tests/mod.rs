@@ -5,6 +5,7 @@ mod basics;
 mod compaction;
 mod files;
 mod lookup;
+mod manifest;
 mod model;
 mod recovery;
 mod start;
