@@ -116,6 +116,13 @@ impl<D: Disk> Trash<D> {
         contents.by_due.insert((due, path));
     }
 
+    /// Whether something waits that lies in `directory`.
+    pub(crate) fn has_below(&self, directory: &Path) -> bool {
+        let contents = self.0.contents.borrow();
+        let next = contents.by_path.range(directory.to_owned()..).next();
+        next.is_some_and(|(path, _)| path.starts_with(directory))
+    }
+
     /// Forgets what lies in `directory`: it was renamed, and goes as a whole.
     pub(crate) fn forget_below(&self, directory: &Path) {
         let mut contents = self.0.contents.borrow_mut();

@@ -31,7 +31,9 @@ impl<D: Disk> Log<D> {
     ) -> Option<LogManifest> {
         let is_whole = self.status.get() == Status::Closed
             && self.recovery_point.get() == self.log_end.get()
-            && self.segments.borrow().iter().all(|s| s.is_synced());
+            && self.segments.borrow().iter().all(|s| s.is_synced())
+            // Opening the directory removes those at the next start.
+            && !self.trash.has_below(&self.home.directory);
         if !is_whole {
             return None;
         }
