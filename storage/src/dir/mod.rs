@@ -7,6 +7,7 @@
 //!
 //! One shard owns the `LogDir`; the others open their logs by path from the `Inventory` and send back checkpoint rows.
 
+mod create;
 pub mod ensemble;
 mod identity;
 mod listing;
@@ -18,6 +19,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use create::create_durably;
 use pelton_model::{NodeId, Offset, PartitionId, TopicId};
 
 use crate::config::TEXT_FILE_BYTES_MAX;
@@ -255,13 +257,7 @@ impl<D: Disk> LogDir<D> {
     /// # Errors
     /// `Locked`, `Disk`.
     pub async fn take(disk: &D, path: &Path) -> Result<Self, DirError> {
-        disk.create_dir_all(path).await?;
-        if let Some(parent) = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-        {
-            disk.sync_dir(parent).await?;
-        }
+        create_durably(disk, path).await?;
         let lock = match disk.lock(&path.join(LOCK_FILE)).await {
             Ok(lock) => lock,
             Err(error) if error.source.kind() == io::ErrorKind::WouldBlock => {

@@ -9,7 +9,8 @@
 //!    [`MemoryDisk::delay_helper`], piece by piece between later operations, as a seed decides.
 //! 5. [`MemoryDisk::fail_preparing`] lets those pieces fail, and nothing else.
 //! 6. [`MemoryDisk::break_below`] is a device that has failed: every operation below a directory fails from then on.
-//! 7. A power cut ends every lock, and open files go stale: their later operations fail.
+//! 7. [`MemoryDisk::fail_next_sync`] makes one sync below a path fail.
+//! 8. A power cut ends every lock, and open files go stale: their later operations fail.
 //!
 //! Not modelled: rotten synced sectors (use [`MemoryDisk::corrupt`]), reordering between directories.
 
@@ -98,6 +99,8 @@ pub struct OperationCounts {
 struct Faults {
     countdown: Cell<Option<u64>>,
     errno: Cell<i32>,
+    /// Below which path the next sync fails.
+    sync: RefCell<Option<(PathBuf, i32)>>,
 }
 
 /// The filesystem; clones see the same one.
@@ -451,6 +454,24 @@ impl MemoryDisk {
         self.world.borrow_mut().broken.clear();
     }
 
+    /// Lets the next sync of anything below `path` fail with `errno`, once: the kernel tells of a lost page once, and syncs
+    /// after that succeed.
+    pub fn fail_next_sync(&self, path: &Path, errno: i32) {
+        *self.faults.sync.borrow_mut() = Some((path.to_owned(), errno));
+    }
+
+    fn sync_fault(&self, path: &Path) -> Result<(), i32> {
+        let mut sync = self.faults.sync.borrow_mut();
+        match &*sync {
+            Some((below, errno)) if path.starts_with(below) => {
+                let errno = *errno;
+                *sync = None;
+                Err(errno)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Changes contents behind everyone's back, durably: a rotten sector, or a file prepared by a test.
     ///
     /// # Panics
@@ -607,6 +628,7 @@ impl Disk for MemoryDisk {
     async fn sync_dir(&self, path: &Path) -> Result<(), DiskError> {
         self.count(|counts| counts.syncs += 1);
         self.run("sync", path, |world| {
+            self.sync_fault(path)?;
             let node = world.find(path)?;
             world.dir_mut(node)?.sync();
             Ok(())
@@ -725,6 +747,7 @@ impl DiskFile for MemoryFile {
     async fn sync_data(&self) -> Result<(), DiskError> {
         self.disk.count(|counts| counts.syncs += 1);
         self.run("sync", |file| {
+            self.disk.sync_fault(&self.path)?;
             file.sync();
             Ok(())
         })

@@ -80,6 +80,23 @@ impl<D: Disk> Log<D> {
         topic_id: TopicId,
         config: LogConfig,
     ) -> Result<Self, StorageError> {
+        let log = Self::create_in_batch(store, directory, topic_id, config).await?;
+        if let Some(parent) = directory.parent() {
+            store.disk.sync_dir(parent).await?;
+        }
+        Ok(log)
+    }
+
+    /// As [`Log::create`], but the log directory is left to the caller: one sync of it for many new logs, before anybody is told of them.
+    ///
+    /// # Errors
+    /// As [`Log::create`].
+    pub async fn create_in_batch(
+        store: &LogStore<D>,
+        directory: &Path,
+        topic_id: TopicId,
+        config: LogConfig,
+    ) -> Result<Self, StorageError> {
         let disk = &store.disk;
         disk.create_dir_all(directory).await?;
         let entries = disk.read_dir(directory).await?;
@@ -107,9 +124,6 @@ impl<D: Disk> Log<D> {
         first.release();
         disk.sync_dir(directory).await?;
         first.set_named();
-        if let Some(parent) = directory.parent() {
-            disk.sync_dir(parent).await?;
-        }
         let parts = Parts {
             home,
             topic_id: Some(topic_id),

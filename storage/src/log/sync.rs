@@ -63,8 +63,17 @@ impl<D: Disk> Log<D> {
         if unsynced.iter().any(|segment| !segment.is_named()) {
             self.sync_names(&unsynced).await?;
         }
+        self.release_closed(&unsynced);
         self.advance_to(end);
         Ok(())
+    }
+
+    /// Gives back the descriptors of closed segments.
+    fn release_closed(&self, segments: &[Rc<Segment<D>>]) {
+        let active = self.active();
+        for segment in segments.iter().filter(|segment| segment.base < active.base) {
+            segment.release();
+        }
     }
 
     /// What [`Log::sync`] does, for whoever has the turn.
@@ -84,12 +93,7 @@ impl<D: Disk> Log<D> {
         self.snapshots_unsynced
             .borrow_mut()
             .drain(..snapshots.len());
-        let active = self.active();
-        for segment in unsynced {
-            if segment.base < active.base {
-                segment.release();
-            }
-        }
+        self.release_closed(&unsynced);
         self.advance_to(end);
         Ok(())
     }
