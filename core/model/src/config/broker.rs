@@ -103,6 +103,8 @@ pub struct BrokerConfig {
     pub log_cleaner: CleanerConfig,
     /// `log.flush.offset.checkpoint.interval.ms`.
     pub log_flush_offset_checkpoint_interval_ms: i32,
+    /// `log.flush.scheduler.interval.ms`; the largest number where it is not set.
+    pub log_flush_scheduler_interval_ms: i64,
     /// `log.flush.start.offset.checkpoint.interval.ms`.
     pub log_flush_start_offset_checkpoint_interval_ms: i32,
     /// `log.prepare.zero.bytes`, our own.
@@ -167,6 +169,7 @@ impl BrokerConfig {
             log_cleaner: CleanerConfig::resolve(values)?,
             log_flush_offset_checkpoint_interval_ms: values
                 .i32("log.flush.offset.checkpoint.interval.ms")?,
+            log_flush_scheduler_interval_ms: values.i64("log.flush.scheduler.interval.ms")?,
             log_flush_start_offset_checkpoint_interval_ms: values
                 .i32("log.flush.start.offset.checkpoint.interval.ms")?,
             log_prepare_zero_bytes: values.u32("log.prepare.zero.bytes")?,

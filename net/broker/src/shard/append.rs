@@ -291,7 +291,7 @@ impl<E: Env> Shard<E> {
         }
     }
 
-    /// Flushes in place what the disk takes at once; a roll, which may wait for the disk, gets a task of its own, so that it does
+    /// Flushes in place what the disk takes at once; a roll and a sync, which wait for the disk, get a task of their own, so that they do
     /// not hold up other partitions.
     async fn start_flush(self: &Rc<Self>, slot: Rc<Slot<E>>) {
         slot.is_dirty.set(false);
@@ -299,7 +299,7 @@ impl<E: Env> Shard<E> {
             return;
         }
         let queued = slot.queued_bytes();
-        if slot.log.roll_wanted(queued) {
+        if slot.sync.terms().may_wait() || slot.log.roll_wanted(queued) {
             let shard = Rc::clone(self);
             self.net.spawn(TaskClass::Request, async move {
                 shard.flush(&slot).await;
@@ -365,25 +365,11 @@ impl<E: Env> Shard<E> {
             self.sync_behind(slot);
         }
         let next_offset = slot.log.append(bytes, facts).await?;
+        self.sync_appended(slot, next_offset).await?;
         Ok(slot
             .state
             .borrow_mut()
             .on_appended(first.leader_epoch, next_offset))
-    }
-
-    /// Makes what has been rolled durable beside the requests, so that a recovery scans no further back.
-    fn sync_behind(self: &Rc<Self>, slot: &Rc<Slot<E>>) {
-        let (shard, slot) = (Rc::clone(self), Rc::clone(slot));
-        self.net.spawn(TaskClass::Background, async move {
-            let Err(error) = slot.log.sync().await else {
-                return;
-            };
-            // Closed by a stop, which syncs by itself, or deleted: nothing has failed.
-            if matches!(error, StorageError::Closed { .. }) {
-                return;
-            }
-            shard.fail_log(&slot, &error);
-        });
     }
 
     fn settle_written(&self, slot: &Slot<E>, pending: Pending, progress: Progress) {
@@ -393,7 +379,10 @@ impl<E: Env> Shard<E> {
             terms,
             ..
         } = pending;
-        if progress.is_fenced {
+        if slot.state.borrow().is_offline() {
+            // Its directory failed elsewhere meanwhile.
+            place.refuse(AppendOutcome::refused(ErrorCode::KafkaStorageError));
+        } else if progress.is_fenced {
             place.refuse(AppendOutcome {
                 leader: Some(slot.leader_hint()),
                 ..AppendOutcome::refused(ErrorCode::NotLeaderOrFollower)

@@ -17,13 +17,14 @@ use pelton_model::record_type::metadata::RESOURCE_TOPIC;
 use pelton_model::{ErrorCode, Offset, TopicPartition};
 use pelton_storage::dir::partition_path;
 use pelton_storage::{Log, LogConfig, OpenOptions, StorageError};
-use pelton_transport::net::Net;
+use pelton_transport::net::{Net, TaskClass};
 
 use super::Shard;
 use super::cleaner::CleanState;
 use super::directory::DirIndex;
 use super::message::{ImageUpdate, PartitionCheckpoint};
 use super::slot::Slot;
+use super::sync::{SyncState, for_each};
 use crate::boot::Opening;
 use crate::env::Env;
 
@@ -45,12 +46,8 @@ impl<E: Env> Shard<E> {
             Some(_) => all_partitions(&image),
             None => delta.partitions.iter().copied().collect(),
         };
-        for partition in changed {
-            if self.owner(partition) == self.id {
-                self.apply_partition(&image, partition, opening.as_deref())
-                    .await;
-            }
-        }
+        self.apply_partitions(&image, changed, opening.as_ref())
+            .await;
         self.apply_configs(&image, &delta, all_changed);
         self.post_wake_ups();
         let config = |topic: &str| self.topic_config(&image, topic);
@@ -79,6 +76,28 @@ impl<E: Env> Shard<E> {
                 tracing::warn!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot delete the log");
             }
         }
+    }
+
+    /// Brings partitions in line, many at once, since a new log waits for the disk.
+    async fn apply_partitions(
+        self: &Rc<Self>,
+        image: &Arc<MetadataImage>,
+        partitions: Vec<TopicPartition>,
+        opening: Option<&Arc<Opening>>,
+    ) {
+        let mine = partitions
+            .into_iter()
+            .filter(|id| self.owner(*id) == self.id);
+        let mine: Vec<TopicPartition> = mine.collect();
+        let (shard, image) = (Rc::clone(self), Arc::clone(image));
+        let opening = opening.cloned();
+        let apply = move |id| {
+            let (shard, image) = (Rc::clone(&shard), Arc::clone(&image));
+            let opening = opening.clone();
+            async move { shard.apply_partition(&image, id, opening.as_deref()).await }
+        };
+        for_each(&self.net, TaskClass::Request, mine, apply).await;
+        self.sync_created().await;
     }
 
     async fn apply_partition(
@@ -166,6 +185,7 @@ impl<E: Env> Shard<E> {
             directory: place.directory,
             state: std::cell::RefCell::new(partition),
             log,
+            sync: SyncState::new(&config),
             config: std::cell::RefCell::new(config),
             pending: std::cell::RefCell::default(),
             is_dirty: std::cell::Cell::new(false),
@@ -177,6 +197,7 @@ impl<E: Env> Shard<E> {
         if leads && let Err(error) = slot.log.assign_epoch(leader_epoch).await {
             self.fail_log(&slot, &error);
         }
+        self.sync_recovered(&slot).await;
         self.slots.borrow_mut().insert(slot.id, slot);
     }
 
@@ -189,8 +210,7 @@ impl<E: Env> Shard<E> {
         let known = opening.and_then(|o| o.partition(&place.name, place.id.partition.0));
         let log_config = log_config(config);
         let Some(known) = known else {
-            let log =
-                Log::create(&self.store, &place.directory, place.id.topic_id, log_config).await?;
+            let log = self.create_log(place, log_config).await?;
             return Ok((log, ProducerStates::new()));
         };
         let options = OpenOptions {
@@ -256,6 +276,7 @@ impl<E: Env> Shard<E> {
             }
             let config = self.topic_config(image, &slot.topic);
             slot.log.set_config(log_config(&config));
+            self.change_sync(&slot, &config);
             let min_isr = i32::try_from(config.min_insync_replicas).unwrap_or(i32::MAX);
             let progress = slot.state.borrow_mut().set_min_insync_replicas(min_isr);
             self.on_progress(slot.id, progress, usize::MAX);
@@ -289,11 +310,11 @@ impl<E: Env> Shard<E> {
 }
 
 /// Where a partition's log lies.
-struct LogPlace {
-    id: TopicPartition,
+pub(crate) struct LogPlace {
+    pub(crate) id: TopicPartition,
     name: Arc<str>,
-    dir: DirIndex,
-    directory: PathBuf,
+    pub(crate) dir: DirIndex,
+    pub(crate) directory: PathBuf,
 }
 
 /// What the checkpoints go on saying of a partition whose log cannot be opened.

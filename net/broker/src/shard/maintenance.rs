@@ -37,6 +37,7 @@ impl<E: Env> Shard<E> {
             self.expire_commits();
             self.expire_watches(now);
             self.close_idle(now);
+            self.sync_due(now);
             if tick.is_multiple_of(SWEEP_TICKS) && !self.is_stopping.get() {
                 self.store.tick();
                 self.cool_logs().await;

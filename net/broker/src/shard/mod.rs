@@ -50,6 +50,7 @@ use self::calls::Calls;
 use self::directory::DirectoryStates;
 use self::message::{PartitionCheckpoint, WatchId};
 use self::slot::Slot;
+use self::sync::{CreatedIn, Unsynced};
 use self::topics::{TopicEntry, Topics};
 use self::watch::PeerWatches;
 use crate::boot::Identity;
@@ -80,6 +81,8 @@ pub struct Shard<E: Env> {
     /// Slots with queued batches.
     dirty: RefCell<Vec<Rc<Slot<E>>>>,
     flush_wanted: Notify,
+    unsynced: Unsynced<E>,
+    created_in: CreatedIn,
     /// What waits for high watermarks.
     commits: RefCell<Commits>,
     topics: RefCell<Topics>,
@@ -150,6 +153,8 @@ impl<E: Env> Shard<E> {
             unopened: RefCell::default(),
             dirty: RefCell::default(),
             flush_wanted: Notify::default(),
+            unsynced: Unsynced::default(),
+            created_in: CreatedIn::default(),
             commits: RefCell::default(),
             topics: RefCell::default(),
             scratch: RefCell::default(),

@@ -16,6 +16,7 @@ use super::append::Pending;
 use super::cleaner::CleanState;
 use super::directory::DirIndex;
 use super::message::LeaderHint;
+use super::sync::SyncState;
 use crate::env::Env;
 
 /// See the module.
@@ -28,6 +29,7 @@ pub(crate) struct Slot<E: Env> {
     pub(crate) state: RefCell<Partition>,
     pub(crate) log: Log<E::Disk>,
     pub(crate) config: RefCell<Arc<TopicConfig>>,
+    pub(crate) sync: SyncState,
     pub(crate) pending: RefCell<Vec<Pending>>,
     /// Whether the slot is on the shard's list of slots to flush.
     pub(crate) is_dirty: Cell<bool>,
