@@ -7,7 +7,7 @@
 //!
 //! Invariants:
 //! 1. One seed, one run: two runs of a seed have the same fingerprint.
-//! 2. The kernel keeps what was written: a kill loses memory, never the disk.
+//! 2. The kernel keeps what was written: a kill loses memory, never the disk. A power cut, where a run has any, loses what was not synced.
 //!
 //! A failure prints its seed; the seed joins `tests/seeds.txt`. Not simulated: the runtime's adapters, TLS, what a disk may do to
 //! synced sectors.
@@ -25,6 +25,7 @@ pub mod producer;
 pub mod random;
 pub mod records;
 pub mod simulation;
+pub mod stage;
 pub mod topics;
 pub mod trace;
 pub mod world;

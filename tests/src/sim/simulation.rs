@@ -53,11 +53,31 @@ pub struct Summary {
 /// # Errors
 /// The report of a failure: seed, reason, last events.
 pub fn run(seed: u64) -> Result<Summary, String> {
+    run_with(seed, Cuts::No)
+}
+
+/// As [`run`], with records synced before they are acknowledged, and a power cut for every kill: what was acknowledged or seen must
+/// then be there all the same.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with_power_cuts(seed: u64) -> Result<Summary, String> {
+    run_with(seed, Cuts::Yes)
+}
+
+/// Whether each kill also cuts the power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cuts {
+    Yes,
+    No,
+}
+
+fn run_with(seed: u64, cuts: Cuts) -> Result<Summary, String> {
     // Hash maps iterate in the same order in every run.
     pelton_model::map::seed(0x5eed);
     let world = World::new(seed, STEPS_MAX);
     let outcome =
-        log_into(&world, || catch_unwind(AssertUnwindSafe(|| Simulation::new(&world).run())));
+        log_into(&world, || catch_unwind(AssertUnwindSafe(|| Simulation::new(&world, cuts).run())));
     match outcome {
         Ok(summary) => Ok(summary),
         Err(panic) => {
@@ -88,6 +108,7 @@ struct Plan {
     churn_rounds: u64,
     idle_ms: Option<u64>,
     has_large_frames: bool,
+    cuts: Cuts,
 }
 
 struct Simulation {
@@ -103,7 +124,7 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn new(world: &World) -> Self {
+    fn new(world: &World, cuts: Cuts) -> Self {
         let network = Network::new(world);
         let disk = MemoryDisk::new();
         let bench = Bench::new(world, &network);
@@ -127,6 +148,7 @@ impl Simulation {
             churn_rounds: random.magnitude(6),
             idle_ms: random.percent(30).then(|| random.between(30_000, 60_000)),
             has_large_frames: random.percent(20),
+            cuts,
         });
         let settings = world.draw(|random| settings(random, &plan));
         world.note(|| format!("{plan:?} {settings:?} network {quality:?}"));
@@ -278,6 +300,9 @@ impl Simulation {
         // Storage may complain of what was cut off in the middle; a process that is killed would not.
         let logged = errors_logged();
         self.life.kill();
+        if self.plan.cuts == Cuts::Yes {
+            self.disk.crash(self.world.draw(Random::draw));
+        }
         forget_errors(logged);
         self.disturbed();
     }
@@ -347,6 +372,11 @@ fn settings(random: &mut Random, plan: &Plan) -> Settings {
     if random.percent(30) {
         let interval = random.between(1_000, 3_000).to_string();
         config.insert("log.flush.offset.checkpoint.interval.ms".to_owned(), interval);
+    }
+    if plan.cuts == Cuts::Yes {
+        let strict = [("log.sync.policy", "group"), ("log.flush.interval.messages", "1")];
+        let (name, value) = strict[random.index(2)];
+        config.insert(name.to_owned(), value.to_owned());
     }
     Settings {
         shard_count: u16::try_from(random.between(1, 3)).unwrap(),

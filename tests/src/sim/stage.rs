@@ -1,0 +1,182 @@
+//! A small stage for scripted scenes: one broker on a disk that can lose its power, and clients that are run to their end.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use pelton_model::compression::Compression;
+use pelton_protocol::message::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchTopic};
+use pelton_protocol::message::produce::ProduceResponse;
+use pelton_storage::disk::memory::MemoryDisk;
+
+use super::bench::{Bench, Topic};
+use super::broker::{Life, Settings};
+use super::mesh::MeshQuality;
+use super::net::Network;
+use super::oracle::RecordId;
+use super::producer::{data, request};
+use super::records::batch;
+use super::trace::{forget_errors, log_into};
+use super::world::World;
+
+/// Virtual time that one scene may take at most, ms.
+const SCENE_MS_MAX: u64 = 120_000;
+const STEPS_MAX: u64 = 1_000_000;
+/// How long one answer may take, ms.
+const ANSWER_MS_MAX: u64 = 60_000;
+
+/// See the module.
+pub struct Stage {
+    /// The world.
+    pub world: World,
+    /// The disk.
+    pub disk: MemoryDisk,
+    /// What clients share.
+    pub bench: Rc<Bench>,
+    network: Network,
+    settings: Settings,
+    life: Life,
+    lives: u32,
+}
+
+/// Plays a scene with this seed on a broker with these settings.
+///
+/// # Errors
+/// What went wrong, with the seed and the last events.
+pub fn play(
+    seed: u64,
+    shard_count: u16,
+    config: &[(&str, &str)],
+    scene: impl FnOnce(&mut Stage),
+) -> Result<(), String> {
+    pelton_model::map::seed(0x5eed);
+    let world = World::new(seed, STEPS_MAX);
+    let run = || scene(&mut Stage::new(&world, shard_count, config));
+    let outcome = log_into(&world, || catch_unwind(AssertUnwindSafe(run)));
+    outcome.map_err(|panic| {
+        let reason = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no reason given")
+            .to_owned();
+        let events = world.last_events().join("\n");
+        std::mem::forget(world);
+        format!("seed {seed}: {reason}\nlast events:\n{events}")
+    })
+}
+
+impl Stage {
+    fn new(world: &World, shard_count: u16, config: &[(&str, &str)]) -> Self {
+        let (network, disk) = (Network::new(world), MemoryDisk::new());
+        let bench = Bench::new(world, &network);
+        let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+        let settings = Settings {
+            shard_count,
+            mesh: MeshQuality { capacity: 1024, delay_max: 50_000 },
+            disk_delay_max: 1_000_000,
+            memory_bytes: 1 << 30,
+            config: config.iter().map(own).collect::<BTreeMap<_, _>>(),
+        };
+        let life = Life::start(world, &network, &disk, 0, &settings);
+        let stage = Self { world: world.clone(), disk, bench, network, settings, life, lives: 1 };
+        stage.step_until("the start", || stage.life.is_serving());
+        stage
+    }
+
+    fn step_until(&self, what: &str, is_done: impl Fn() -> bool) {
+        let deadline = self.world.now() + SCENE_MS_MAX * 1_000_000;
+        while !is_done() {
+            assert!(self.world.now() < deadline, "waited in vain for {what}");
+            self.world.step();
+            self.life.reap();
+            let errors = self.life.errors();
+            assert!(errors.is_empty(), "the broker ended: {errors:?}");
+        }
+    }
+
+    /// Runs clients until they have ended.
+    pub fn run<T: 'static>(&self, client: impl Future<Output = T> + 'static) -> T {
+        let result = Rc::new(std::cell::RefCell::new(None));
+        let filled = Rc::clone(&result);
+        self.bench.start(async move {
+            let value = client.await;
+            *filled.borrow_mut() = Some(value);
+        });
+        let bench = Rc::clone(&self.bench);
+        self.step_until("the clients", move || bench.busy.get() == 0);
+        result.take().expect("the client has ended")
+    }
+
+    /// Lets time pass.
+    pub fn wait_ms(&self, ms: u64) {
+        let world = self.world.clone();
+        self.run(async move { world.sleep(ms * 1_000_000).await });
+    }
+
+    /// Creates a topic.
+    pub fn create_topic(
+        &self,
+        name: &'static str,
+        partitions: i32,
+        configs: &[(&'static str, &'static str)],
+    ) -> Topic {
+        let (bench, configs) = (Rc::clone(&self.bench), configs.to_vec());
+        self.run(async move { bench.create_topic(name, partitions, &configs).await })
+    }
+
+    /// Sends one batch of `records` records; the error code and the base offset that came back.
+    pub fn produce(&self, topic: &Topic, partition: i32, acks: i16, records: u32) -> (i16, i64) {
+        let (bench, topic) = (Rc::clone(&self.bench), topic.clone());
+        self.run(async move {
+            let producer = bench.oracle.borrow_mut().producer();
+            let ids: Vec<RecordId> =
+                (0..records).map(|number| RecordId { producer, number }).collect();
+            let bytes = batch(&ids, None, 100, Compression::None);
+            let mut link = bench.link("producer").await;
+            let produce = request(&topic, acks, vec![data(partition, &bytes)]);
+            let answer: ProduceResponse =
+                link.call(13, &produce, ANSWER_MS_MAX).await.expect("an answer");
+            let answer = &answer.responses[0].partition_responses[0];
+            (answer.error_code, answer.base_offset)
+        })
+    }
+
+    /// Asks for what is at `offset`; the error code and the high watermark that came back.
+    pub fn fetch(&self, topic: &Topic, partition: i32, offset: i64) -> (i16, i64) {
+        let (bench, id) = (Rc::clone(&self.bench), topic.id);
+        self.run(async move {
+            let partition = FetchPartition {
+                partition,
+                partition_max_bytes: 1 << 20,
+                fetch_offset: offset,
+                ..FetchPartition::default()
+            };
+            let fetch = FetchRequest {
+                topics: vec![FetchTopic {
+                    topic_id: id,
+                    partitions: vec![partition],
+                    ..FetchTopic::default()
+                }],
+                ..FetchRequest::default()
+            };
+            let mut link = bench.link("consumer").await;
+            let answer: FetchResponse =
+                link.call(13, &fetch, ANSWER_MS_MAX).await.expect("an answer");
+            let answer = &answer.responses[0].partitions[0];
+            (answer.error_code, answer.high_watermark)
+        })
+    }
+
+    /// kill -9; with `power` the disk also loses what was not synced. Then the broker starts again.
+    pub fn restart(&mut self, loses_power: bool) {
+        self.life.kill();
+        forget_errors(0);
+        if loses_power {
+            self.disk.crash(self.world.draw(super::random::Random::draw));
+        }
+        self.life = Life::start(&self.world, &self.network, &self.disk, self.lives, &self.settings);
+        self.lives += 1;
+        self.step_until("a start", || self.life.is_serving());
+    }
+}
