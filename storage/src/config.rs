@@ -15,6 +15,16 @@ pub struct LogConfig {
     pub file_delete_delay_ms: u64,
     /// Kafka's `preallocate`: a new segment's file gets its full size at once.
     pub preallocate: bool,
+    /// Whether `cleanup.policy` names deletion: only then do the two limits below hold.
+    pub deletes: bool,
+    /// Kafka's `retention.ms`; negative is for ever.
+    pub retention_ms: i64,
+    /// Kafka's `retention.bytes`; negative is without limit.
+    pub retention_bytes: i64,
+    /// Kafka's `segment.ms`: a segment is rolled before a batch that is so much younger than its first.
+    pub segment_ms: i64,
+    /// Kafka's `segment.jitter.ms`: up to so much is taken off `segment.ms`, different for each segment.
+    pub segment_jitter_ms: i64,
 }
 
 /// How hot logs prepare what lies ahead of their end. For all logs of a broker.
@@ -47,6 +57,11 @@ impl Default for LogConfig {
             compacted: false,
             file_delete_delay_ms: 60_000,
             preallocate: false,
+            deletes: false,
+            retention_ms: 604_800_000,
+            retention_bytes: -1,
+            segment_ms: 604_800_000,
+            segment_jitter_ms: 0,
         }
     }
 }

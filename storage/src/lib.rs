@@ -31,7 +31,7 @@ pub use dir::{
 pub use epoch::{EpochCache, EpochEnd, EpochEntry};
 pub use error::{Damage, ReadError, StorageError};
 pub use log::{
-    BatchFacts, ClosedLog, Log, LogStore, OpenOptions, ReadOptions, ReadResult, Recovery,
-    TimestampOffset,
+    BatchFacts, ClosedLog, Log, LogStore, OpenOptions, ReadOptions, ReadResult, Recovery, Retained,
+    RetentionTerms, TimestampOffset,
 };
 pub use snapshot::LogManifest;

@@ -76,6 +76,11 @@ const CONFIG: LogConfig = LogConfig {
     compacted: false,
     file_delete_delay_ms: 60_000,
     preallocate: false,
+    deletes: false,
+    retention_ms: -1,
+    retention_bytes: -1,
+    segment_ms: 604_800_000,
+    segment_jitter_ms: 0,
 };
 
 fn options(clean: bool) -> OpenOptions {

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use kafka_protocol::error::ParseResponseErrorCode;
 use kafka_protocol::messages::{
     AlterConfigsResponse, ApiKey, ApiVersionsResponse, CreatePartitionsResponse,
-    CreateTopicsResponse, DeleteTopicsResponse, DescribeClusterResponse, DescribeConfigsResponse,
-    DescribeLogDirsResponse, FetchResponse, IncrementalAlterConfigsResponse,
-    InitProducerIdResponse, ListOffsetsResponse, MetadataResponse, OffsetForLeaderEpochResponse,
-    ProduceResponse, ResponseHeader,
+    CreateTopicsResponse, DeleteRecordsResponse, DeleteTopicsResponse, DescribeClusterResponse,
+    DescribeConfigsResponse, DescribeLogDirsResponse, FetchResponse,
+    IncrementalAlterConfigsResponse, InitProducerIdResponse, ListOffsetsResponse, MetadataResponse,
+    OffsetForLeaderEpochResponse, ProduceResponse, ResponseHeader,
 };
 use kafka_protocol::protocol::Decodable;
 
@@ -45,6 +45,8 @@ pub fn summary(api: ApiKey, version: i16, frame: &[u8]) -> String {
             .map(|answer| per_topic(answer.topics.iter().map(|topic| topic.error_code))),
         ApiKey::DeleteTopics => decode::<DeleteTopicsResponse>(api, version, frame)
             .map(|answer| per_topic(answer.responses.iter().map(|topic| topic.error_code))),
+        ApiKey::DeleteRecords => decode::<DeleteRecordsResponse>(api, version, frame)
+            .map(|answer| delete_records(&answer)),
         ApiKey::CreatePartitions => decode::<CreatePartitionsResponse>(api, version, frame)
             .map(|answer| per_topic(answer.results.iter().map(|topic| topic.error_code))),
         ApiKey::AlterConfigs => decode::<AlterConfigsResponse>(api, version, frame)
@@ -93,6 +95,14 @@ fn codes(codes: impl IntoIterator<Item = i16>) -> String {
 }
 
 /// The errors, and how many topics were answered.
+/// The errors, and the low watermarks.
+fn delete_records(answer: &DeleteRecordsResponse) -> String {
+    let partitions: Vec<_> = answer.topics.iter().flat_map(|topic| &topic.partitions).collect();
+    let low: Vec<String> = partitions.iter().map(|part| part.low_watermark.to_string()).collect();
+    let codes = codes(partitions.iter().map(|part| part.error_code));
+    format!("{codes}; low {}", low.join(" "))
+}
+
 fn per_topic(errors: impl ExactSizeIterator<Item = i16>) -> String {
     let count = errors.len();
     format!("{}; topics {count}", codes(errors))

@@ -343,6 +343,18 @@ pub fn delete_topics(version: i16, topics: &[MetadataTopic]) -> Vec<u8> {
     request(20, version, flexible, &body.i32(10_000).tags().into_bytes())
 }
 
+/// DeleteRecords (21): partitions of one topic and the offsets below which all goes.
+#[must_use]
+pub fn delete_records(version: i16, topic: &str, partitions: &[(i32, i64)]) -> Vec<u8> {
+    let flexible = version >= 2;
+    let body = Body::new(flexible).array(&[topic], |body, topic| {
+        body.string(topic)
+            .array(partitions, |body, (index, offset)| body.i32(*index).i64(*offset).tags())
+            .tags()
+    });
+    request(21, version, flexible, &body.i32(10_000).tags().into_bytes())
+}
+
 /// A topic's new partition count, and the replicas of the new partitions if they are given.
 pub type MorePartitions<'a> = (&'a str, i32, Option<Vec<Vec<i32>>>);
 

@@ -10,6 +10,7 @@ use crate::message::alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
 use crate::message::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use crate::message::create_partitions::{CreatePartitionsRequest, CreatePartitionsResponse};
 use crate::message::create_topics::{CreateTopicsRequest, CreateTopicsResponse};
+use crate::message::delete_records::{DeleteRecordsRequest, DeleteRecordsResponse};
 use crate::message::delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
 use crate::message::describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
 use crate::message::describe_configs::{DescribeConfigsRequest, DescribeConfigsResponse};
@@ -44,6 +45,8 @@ pub enum ApiKey {
     CreateTopics = 19,
     /// Deletes topics.
     DeleteTopics = 20,
+    /// Moves log starts up.
+    DeleteRecords = 21,
     /// Producer ids.
     InitProducerId = 22,
     /// Where leader epochs end.
@@ -146,7 +149,7 @@ impl ApiRow {
     }
 }
 
-static TABLE: [ApiRow; 15] = [
+static TABLE: [ApiRow; 16] = [
     ApiRow {
         advertised_min: 0,
         ..ApiRow::of::<ProduceRequest, ProduceResponse>(ApiKey::Produce, "Produce", Class::Produce)
@@ -171,6 +174,11 @@ static TABLE: [ApiRow; 15] = [
     ApiRow::of::<DeleteTopicsRequest, DeleteTopicsResponse>(
         ApiKey::DeleteTopics,
         "DeleteTopics",
+        Class::Barrier,
+    ),
+    ApiRow::of::<DeleteRecordsRequest, DeleteRecordsResponse>(
+        ApiKey::DeleteRecords,
+        "DeleteRecords",
         Class::Barrier,
     ),
     ApiRow::of::<InitProducerIdRequest, InitProducerIdResponse>(

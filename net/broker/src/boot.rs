@@ -13,6 +13,7 @@
 
 pub(crate) mod directories;
 mod error;
+mod log_starts;
 mod opening;
 mod stop;
 
@@ -35,6 +36,7 @@ use pelton_transport::net::{Listener as _, Net, SocketOptions, TaskClass};
 
 use self::directories::LogDirs;
 pub use self::error::{BootError, MetadataFault};
+pub(crate) use self::log_starts::keep_log_starts;
 pub use self::opening::{Directory, Endpoint, Found, Identity, Opening};
 pub(crate) use self::stop::await_peers;
 use crate::connection;
@@ -391,12 +393,15 @@ fn spawn_checkpoints<E: Env>(shard: &Rc<Shard<E>>, dirs: Rc<LogDirs<E::Disk>>) {
             if shard.is_stopping.get() {
                 return;
             }
+            // Whoever writes the same files waits for this. Rows that were gathered before another's would be older than those.
+            if shard.is_checkpointing.replace(true) {
+                continue;
+            }
             let rows = gather(&shard, || Request::Checkpoint).await;
             if shard.is_stopping.get() {
+                shard.is_checkpointing.set(false);
                 return;
             }
-            // The stop writes the same files, and waits for this.
-            shard.is_checkpointing.set(true);
             for (index, dir) in dirs.held() {
                 write_checkpoints(&shard, index, dir, &rows).await;
             }

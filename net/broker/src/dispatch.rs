@@ -135,6 +135,7 @@ pub(crate) async fn begin<E: Env>(client: &Client<E>, request: Request) -> Begun
         ApiKey::ApiVersions => handler::api_versions::handle(client, &request),
         ApiKey::CreateTopics => handler::create_topics::handle(client, &request).await,
         ApiKey::DeleteTopics => handler::delete_topics::handle(client, &request).await,
+        ApiKey::DeleteRecords => handler::delete_records::handle(client, &request).await,
         ApiKey::InitProducerId => handler::init_producer_id::handle(client, &request).await,
         ApiKey::OffsetForLeaderEpoch => {
             handler::offset_for_leader_epoch::handle(client, &request).await

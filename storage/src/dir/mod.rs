@@ -332,10 +332,7 @@ impl<D: Disk> LogDir<D> {
         checkpoint: Checkpoint,
         rows: &[CheckpointRow],
     ) -> Result<(), DirError> {
-        let path = self.path.join(checkpoint.file_name());
-        let contents = format::encode_checkpoint(rows);
-        self.disk.replace_file(&path, &contents).await?;
-        Ok(())
+        write_checkpoint(&self.disk, &self.path, checkpoint, rows).await
     }
 
     /// Writes the clean-shutdown marker: the last act of an orderly stop, only when every log closed without an error
@@ -364,6 +361,22 @@ pub fn partition_path(log_dir: &Path, topic: &str, partition: PartitionId) -> Pa
 pub async fn probe<D: Disk>(disk: &D, log_dir: &Path) -> Result<(), DiskError> {
     let path = log_dir.join(META_FILE);
     disk.read_file(&path, TEXT_FILE_BYTES_MAX).await?;
+    Ok(())
+}
+
+/// As [`LogDir::write_checkpoint`], by the path of the log directory. Of two at once on one file, each spoils the other.
+///
+/// # Errors
+/// `Disk`; the old file then still stands.
+pub async fn write_checkpoint<D: Disk>(
+    disk: &D,
+    log_dir: &Path,
+    checkpoint: Checkpoint,
+    rows: &[CheckpointRow],
+) -> Result<(), DirError> {
+    let path = log_dir.join(checkpoint.file_name());
+    let contents = format::encode_checkpoint(rows);
+    disk.replace_file(&path, &contents).await?;
     Ok(())
 }
 

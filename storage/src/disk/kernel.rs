@@ -19,6 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
+use pelton_model::Timestamp;
 use rustix::fs::{self, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -367,7 +368,11 @@ impl<H: Helper> DiskFile for KernelFile<H> {
     }
 
     async fn set_size(&self, size_bytes: u64) -> Result<(), DiskError> {
-        fs::ftruncate(&*self.descriptor, size_bytes).map_err(failed("truncate", &self.path))
+        let descriptor = Arc::clone(&self.descriptor);
+        self.helper
+            .run(move || fs::ftruncate(&*descriptor, size_bytes))
+            .await
+            .map_err(failed("truncate", &self.path))
     }
 
     async fn sync_data(&self) -> Result<(), DiskError> {
@@ -427,6 +432,16 @@ impl<H: Helper> DiskFile for KernelFile<H> {
     async fn size_bytes(&self) -> Result<u64, DiskError> {
         let stat = fs::fstat(&*self.descriptor).map_err(failed("stat", &self.path))?;
         Ok(u64::try_from(stat.st_size).unwrap_or(0))
+    }
+
+    async fn modified(&self) -> Result<Option<Timestamp>, DiskError> {
+        let stat = fs::fstat(&*self.descriptor).map_err(failed("stat", &self.path))?;
+        let nanos = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
+        let ms = stat
+            .st_mtime
+            .saturating_mul(1000)
+            .saturating_add(nanos / 1_000_000);
+        Ok(Some(Timestamp(ms)))
     }
 
     fn descriptor(&self) -> Option<Arc<OwnedFd>> {

@@ -25,6 +25,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use pelton_model::Timestamp;
 
 use super::prepare::Preparation;
 use super::{DirEntry, Disk, DiskError, DiskFile, OpenMode, Space, Stamp};
@@ -44,6 +45,7 @@ struct FileNode {
     current: Vec<u8>,
     durable: Vec<u8>,
     changes: Vec<FileChange>,
+    modified: Option<Timestamp>,
 }
 
 /// One atomic change of a directory: names that appear (`Some`) or go (`None`).
@@ -484,6 +486,17 @@ impl MemoryDisk {
         file.sync();
     }
 
+    /// Says when a file was last changed; there is no clock here.
+    ///
+    /// # Panics
+    /// When `path` is no file.
+    pub fn set_modified(&self, path: &Path, at: Timestamp) {
+        let mut world = self.world.borrow_mut();
+        let node = world.find(path).expect("the test names an existing file");
+        let file = world.file_mut(node).expect("the test names a file");
+        file.modified = Some(at);
+    }
+
     /// The operations so far.
     #[must_use]
     pub fn counts(&self) -> OperationCounts {
@@ -755,6 +768,10 @@ impl DiskFile for MemoryFile {
 
     async fn size_bytes(&self) -> Result<u64, DiskError> {
         self.run("stat", |file| Ok(file.current.len() as u64))
+    }
+
+    async fn modified(&self) -> Result<Option<Timestamp>, DiskError> {
+        self.run("stat", |file| Ok(file.modified))
     }
 
     fn descriptor(&self) -> Option<Arc<OwnedFd>> {

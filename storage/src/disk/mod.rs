@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use pelton_model::Timestamp;
 
 use prepare::Preparation;
 
@@ -215,6 +216,8 @@ pub trait DiskFile: fmt::Debug + 'static {
     fn prepare(&self, preparation: &Preparation);
     /// Starts writing `[from, to)` back to the device, beside the caller; makes nothing durable and reports nothing.
     fn write_back(&self, from: u64, to: u64);
+    /// When the contents last changed, by the wall clock; `None` where the disk does not know.
+    async fn modified(&self) -> Result<Option<Timestamp>, DiskError>;
     /// The descriptor for `sendfile`, where the disk has real ones.
     fn descriptor(&self) -> Option<Arc<OwnedFd>>;
 }

@@ -1,9 +1,21 @@
 //! Reading a file range into memory, for the few who need its bytes rather than send them.
 
 use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
 
 use bytes::{Bytes, BytesMut};
 use pelton_model::slice::{FileRange, Slice};
+
+use super::DiskFile;
+
+/// A trace of the descriptors that were handed out for an open file, if any is still in use.
+pub(crate) fn lent<F: DiskFile>(file: &F) -> Option<Weak<OwnedFd>> {
+    let descriptor = file.descriptor()?;
+    // One is the file's own, one is ours.
+    let is_lent = Arc::strong_count(&descriptor) > 2;
+    is_lent.then(|| Arc::downgrade(&descriptor))
+}
 
 /// The bytes of a slice, read from the file where they are not in memory yet. Blocks: for a start, not for requests.
 ///

@@ -10,7 +10,7 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
-use pelton_model::{LeaderEpoch, Offset};
+use pelton_model::{LeaderEpoch, Offset, Timestamp};
 
 use super::ahead::segment_bytes_max;
 use super::{BatchFacts, Log, Status};
@@ -55,6 +55,7 @@ impl<D: Disk> Log<D> {
         let _turn = self.gate.enter().await;
         self.check_open()?;
         self.assert_continues(facts);
+        self.active().load_first_timestamp().await;
         let mut armed = Armed(Some(self));
         let mut start = 0;
         while start < batches.len() {
@@ -83,6 +84,13 @@ impl<D: Disk> Log<D> {
         active.size_bytes() > 0
             && (room(&active, self.config.get()) < size_bytes as u64
                 || index_full(&active, self.config.get()))
+    }
+
+    /// As [`Log::roll_wanted`], for the time of a batch: whether it comes `segment.ms` after the active segment's first.
+    pub fn roll_due(&self, max_timestamp: Timestamp) -> bool {
+        let active = self.active();
+        let first = active.begun_at();
+        first.is_some_and(|first| active.is_aged(first, max_timestamp, &self.config.get()))
     }
 
     /// Starts a new segment at the log end; does nothing while the active one is empty.
@@ -132,9 +140,15 @@ impl<D: Disk> Log<D> {
             return 0;
         }
         let mut room = room(&active, self.config.get());
+        let config = self.config.get();
+        let mut first = active.begun_at();
         let mut count = 0;
         for (batch, facts) in batches.iter().zip(facts) {
             let size = batch.len() as u64;
+            if first.is_some_and(|first| active.is_aged(first, facts.max_timestamp, &config)) {
+                break;
+            }
+            first.get_or_insert(facts.max_timestamp);
             let alone = active.size_bytes() == 0 && count == 0;
             let fits = size <= room || alone;
             if !fits || active.relative(facts.last_offset).is_none() {
@@ -193,7 +207,11 @@ impl<D: Disk> Log<D> {
 
     /// Closes the active segment and begins one at `base`. Nothing that was appended is synced here: [`Log::sync`] does,
     /// and until then the recovery point stays before the end of the closed segment.
-    async fn roll_to(&self, base: Offset, snapshot: Option<Bytes>) -> Result<(), DiskError> {
+    pub(super) async fn roll_to(
+        &self,
+        base: Offset,
+        snapshot: Option<Bytes>,
+    ) -> Result<(), DiskError> {
         let old = self.active();
         assert!(old.base < base);
         old.finish().await?;

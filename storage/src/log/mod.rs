@@ -20,6 +20,7 @@ mod read;
 mod recovery;
 mod replace;
 mod resume;
+mod retention;
 mod scan;
 mod start;
 mod sync;
@@ -45,6 +46,8 @@ use crate::trash::Trash;
 use ahead::Preparing;
 use gate::Gate;
 use tail::{Tail, TailBytes};
+
+pub use retention::{Retained, RetentionTerms};
 
 /// What the logs of one shard share: the disk and the memory tail. Cheap to clone.
 #[derive(Clone, Debug)]

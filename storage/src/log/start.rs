@@ -59,6 +59,7 @@ impl<D: Disk> Log<D> {
         };
         let count = doomed.len();
         if count > 0 {
+            self.changes.set(self.changes.get() + 1);
             tracing::info!(
                 log = %self.home.directory.display(), count, log_start = start.0,
                 "deleting segments below the log start"

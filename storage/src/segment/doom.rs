@@ -9,12 +9,13 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 use pelton_model::Offset;
 
 use super::{FileKind, Segment, file_path};
-use crate::disk::{Disk, DiskError, DiskFile};
+use crate::disk::range::lent;
+use crate::disk::{Disk, DiskError};
 
 /// What a segment remembers for its end.
 #[derive(Debug, Default)]
@@ -91,15 +92,12 @@ impl<D: Disk> Segment<D> {
     /// Takes note of a descriptor in use elsewhere, before the segment lets go of its own.
     pub(super) fn note_lent(&self) {
         let file = self.file.borrow().clone();
-        let Some(descriptor) = file.and_then(|file| file.descriptor()) else {
+        let Some(descriptor) = file.and_then(|file| lent(&*file)) else {
             return;
         };
-        // One is the file's own, one is ours.
-        if Arc::strong_count(&descriptor) > 2 {
-            let mut lent = self.doom.lent.borrow_mut();
-            lent.retain(|lent| lent.strong_count() > 0);
-            lent.push(Arc::downgrade(&descriptor));
-        }
+        let mut lent = self.doom.lent.borrow_mut();
+        lent.retain(|lent| lent.strong_count() > 0);
+        lent.push(descriptor);
     }
 
     /// The descriptors that readers may still hold. The segment gives up its own.

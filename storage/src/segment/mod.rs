@@ -8,6 +8,7 @@
 //!
 //! Retention and compaction work on closed segments from outside.
 
+mod age;
 mod doom;
 pub(crate) mod pace;
 mod prepared;
@@ -102,6 +103,10 @@ pub(crate) struct Segment<D: Disk> {
     /// The batches at which recent reads stopped: where their readers go on. Empty for a segment nobody reads.
     next_reads: RefCell<VecDeque<Found>>,
     doom: doom::Doom,
+    /// The largest timestamp of the first batch; `None` while unknown or empty.
+    first_timestamp: Cell<Option<Timestamp>>,
+    /// When the clock of a segment without timestamps was started.
+    seen_at: Cell<Timestamp>,
 }
 
 impl<D: Disk> Segment<D> {
@@ -125,6 +130,8 @@ impl<D: Disk> Segment<D> {
             written_back: Cell::new(size),
             next_reads: RefCell::new(VecDeque::new()),
             doom: doom::Doom::default(),
+            first_timestamp: Cell::new(None),
+            seen_at: Cell::new(Timestamp::NONE),
         }
     }
 
@@ -156,6 +163,11 @@ impl<D: Disk> Segment<D> {
         Ok(segment)
     }
 
+    /// The disk of its files.
+    pub(crate) fn disk(&self) -> &D {
+        &self.home.disk
+    }
+
     pub(crate) fn size_bytes(&self) -> u64 {
         self.size.get()
     }
@@ -163,6 +175,7 @@ impl<D: Disk> Segment<D> {
     /// Forgets the contents, to be noted anew.
     pub(crate) fn restart(&self) {
         self.size.set(0);
+        self.first_timestamp.set(None);
         self.durable.set(0);
         self.has_changed();
     }
@@ -293,6 +306,9 @@ impl<D: Disk> Segment<D> {
     /// Accounts for a batch that now stands at the end; says whether index entries want to be written out.
     pub(crate) fn note(&self, facts: &BatchFacts, size_bytes: usize, interval: u32) -> bool {
         let position = self.size.get();
+        if position == 0 {
+            self.first_timestamp.set(Some(facts.max_timestamp));
+        }
         if self
             .max_timestamp
             .get()

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use pelton_model::Timestamp;
 use pelton_storage::disk::memory::{MemoryDisk, MemoryFile, MemoryLock};
 use pelton_storage::disk::prepare::Preparation;
 use pelton_storage::disk::{DirEntry, Disk, DiskError, DiskFile, OpenMode, Space, Stamp};
@@ -176,6 +177,10 @@ impl DiskFile for SimFile {
 
     async fn size_bytes(&self) -> Result<u64, DiskError> {
         self.inner.size_bytes().await
+    }
+
+    async fn modified(&self) -> Result<Option<Timestamp>, DiskError> {
+        self.inner.modified().await
     }
 
     fn descriptor(&self) -> Option<Arc<OwnedFd>> {

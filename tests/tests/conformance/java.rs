@@ -129,3 +129,28 @@ fn api_versions() {
     }
     assert!(!text.contains("UNKNOWN"), "{text}");
 }
+
+/// `kafka-delete-records` moves the start of a partition, and a consumer from the beginning starts there.
+#[test]
+fn delete_records() {
+    let broker = Broker::start();
+    let topic = topic::create_with(&broker, "deleted", 2, &[]);
+    topic::seed(&broker, &topic, 0, 10);
+    topic::seed(&broker, &topic, 1, 10);
+    let file = tempfile::NamedTempFile::new().expect("a temp file");
+    let name = &topic.name;
+    let wanted = format!(
+        r#"{{"version":1,"partitions":[{{"topic":"{name}","partition":0,"offset":4}},{{"topic":"{name}","partition":1,"offset":-1}}]}}"#
+    );
+    std::fs::write(file.path(), wanted).expect("a temp file");
+    let path = file.path().to_str().expect("temp dirs are UTF-8");
+    let Some(command) = tool(&broker, "delete-records", &["--offset-json-file", path]) else {
+        return;
+    };
+    let text = run_ok(command, b"", WAIT);
+    assert!(text.contains("low_watermark: 4"), "{text}");
+    assert!(text.contains("low_watermark: 10"), "{text}");
+    let arguments = ["--topic", name, "--time", "earliest"];
+    let earliest = tool(&broker, "get-offsets", &arguments).expect("it was there");
+    assert_eq!(run_ok(earliest, b"", WAIT), format!("{name}:0:4\n{name}:1:10\n"));
+}

@@ -5,8 +5,8 @@ use pelton_tests::broker::Broker;
 use pelton_tests::raw::{PATIENCE, Reply};
 use pelton_tests::request::{
     Fetch, ListOffsets, MetadataTopic, NewTopic, Produce, Resource, alter_configs, api_versions,
-    create_partitions, create_topics, delete_topics, describe_cluster, describe_configs,
-    describe_log_dirs, incremental_alter_configs, init_producer_id, metadata_of,
+    create_partitions, create_topics, delete_records, delete_topics, describe_cluster,
+    describe_configs, describe_log_dirs, incremental_alter_configs, init_producer_id, metadata_of,
     offset_for_leader_epoch,
 };
 
@@ -67,6 +67,7 @@ fn requests() -> Vec<(String, Vec<u8>)> {
     add("DeleteTopics", &[1, 4, 6], &|version| {
         delete_topics(version, std::slice::from_ref(&named))
     });
+    add("DeleteRecords", &[0, 2], &|version| delete_records(version, name, &[(0, -1)]));
     add("CreatePartitions", &[0, 2, 3], &|version| {
         create_partitions(version, &[(name, 9, Some(vec![vec![1]]))], true)
     });

@@ -208,6 +208,8 @@ fn lists() -> Vec<List> {
         ("CreateTopics", 19, 7, true, Body::new(true)),
         ("DeleteTopics", 20, 3, false, Body::new(false)),
         ("DeleteTopics", 20, 4, true, Body::new(true)),
+        ("DeleteRecords", 21, 1, false, Body::new(false)),
+        ("DeleteRecords", 21, 2, true, Body::new(true)),
         ("CreatePartitions", 37, 1, false, Body::new(false)),
         ("CreatePartitions", 37, 2, true, Body::new(true)),
         ("DescribeConfigs", 32, 3, false, Body::new(false)),

@@ -197,6 +197,7 @@ fn admission() {
             | ApiKey::Metadata
             | ApiKey::CreateTopics
             | ApiKey::DeleteTopics
+            | ApiKey::DeleteRecords
             | ApiKey::InitProducerId
             | ApiKey::OffsetForLeaderEpoch
             | ApiKey::DescribeConfigs

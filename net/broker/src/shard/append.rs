@@ -360,7 +360,8 @@ impl<E: Env> Shard<E> {
         let Some(first) = facts.first() else {
             return Ok(Progress::default());
         };
-        if slot.log.roll_wanted(bytes.iter().map(Bytes::len).sum()) {
+        let size_bytes = bytes.iter().map(Bytes::len).sum();
+        if slot.log.roll_wanted(size_bytes) || slot.log.roll_due(first.max_timestamp) {
             slot.log.roll(slot.producer_snapshot()).await?;
             self.sync_behind(slot);
         }

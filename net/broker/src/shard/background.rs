@@ -10,6 +10,7 @@ use std::rc::Rc;
 use pelton_transport::net::Net;
 
 use super::Shard;
+use super::retention::RetentionRound;
 use crate::env::Env;
 
 /// The pause before a round when there is nothing left to do.
@@ -23,12 +24,14 @@ impl<E: Env> Shard<E> {
     /// Runs until the shard stops. Each round does a piece of every kind of work.
     pub(crate) async fn run_background(self: Rc<Self>) {
         let mut pause_ms = IDLE_MS;
+        let mut retention = RetentionRound::default();
         loop {
             self.net.sleep_until(self.net.now().plus_ms(pause_ms)).await;
             if self.is_stopping.get() {
                 return;
             }
-            let is_busy = self.empty_trash().await;
+            let retains = self.retain_some(&mut retention).await;
+            let is_busy = self.empty_trash().await || retains;
             pause_ms = if is_busy { BUSY_MS } else { IDLE_MS };
         }
     }

@@ -342,6 +342,20 @@ fn log_config(config: &TopicConfig) -> LogConfig {
         compacted: config.cleanup_policy.compact,
         file_delete_delay_ms: u64::try_from(config.file_delete_delay_ms).unwrap_or(0),
         preallocate: config.preallocate,
+        deletes: config.cleanup_policy.delete,
+        retention_ms: config.retention_ms,
+        retention_bytes: config.retention_bytes,
+        segment_ms: segment_ms(config),
+        segment_jitter_ms: config.segment_jitter_ms,
+    }
+}
+
+/// A compacted topic's segments are rolled in time for `max.compaction.lag.ms`, as in Kafka: the active one is never cleaned.
+fn segment_ms(config: &TopicConfig) -> i64 {
+    if config.cleanup_policy.compact && config.max_compaction_lag_ms > 0 {
+        config.segment_ms.min(config.max_compaction_lag_ms)
+    } else {
+        config.segment_ms
     }
 }
 

@@ -81,6 +81,10 @@ impl<E: Env> Shard<E> {
             Request::Read(read) => Response::Read(self.read(&read).await),
             Request::Offsets(queries) => Response::Offsets(self.offsets(&queries).await),
             Request::EpochEnds(queries) => Response::EpochEnds(self.epoch_ends(&queries)),
+            Request::DeleteRecords(deletions) => {
+                Response::Deleted(self.delete_records(&deletions).await)
+            }
+            Request::KeepLogStarts => Response::KeptLogStarts(self.keep_log_starts().await),
             Request::Control(command) => self.control_here(command).await,
             Request::Publish(update) => {
                 self.apply_image(update).await;

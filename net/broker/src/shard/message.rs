@@ -69,6 +69,10 @@ pub enum Request {
     Offsets(Vec<OffsetQuery>),
     /// From a connection's shard to the owner: end offsets of leader epochs. One for each OffsetForLeaderEpoch and owner.
     EpochEnds(Vec<EpochEndQuery>),
+    /// From a connection's shard to the owner: moves log starts up. One for each DeleteRecords and owner.
+    DeleteRecords(Vec<Deletion>),
+    /// From a connection's shard to the controller's: makes every log start durable. One for each DeleteRecords.
+    KeepLogStarts,
     /// From any shard to the controller's: a change of the metadata. Answered when every shard has applied it.
     Control(controller::Command),
     /// From the controller's shard to every shard: the new metadata. Answered when applied.
@@ -96,6 +100,10 @@ pub enum Response {
     Offsets(Vec<OffsetAnswer>),
     /// To [`Request::EpochEnds`]: one for each query, in order.
     EpochEnds(Vec<EpochEndAnswer>),
+    /// To [`Request::DeleteRecords`]: the log start or why it did not move, in order.
+    Deleted(Vec<Result<Offset, ErrorCode>>),
+    /// To [`Request::KeepLogStarts`]: whether they are.
+    KeptLogStarts(bool),
     /// To [`Request::Control`].
     Control(controller::Answer),
     /// To [`Request::Publish`].
@@ -324,6 +332,15 @@ pub struct EpochEndQuery {
     pub current_leader_epoch: LeaderEpoch,
     /// Whose end is asked.
     pub leader_epoch: LeaderEpoch,
+}
+
+/// A partition of a DeleteRecords.
+#[derive(Clone, Copy, Debug)]
+pub struct Deletion {
+    /// Of which partition.
+    pub partition: TopicPartition,
+    /// Everything below goes; −1 is the high watermark.
+    pub offset: Offset,
 }
 
 /// The answer to one question of OffsetForLeaderEpoch.

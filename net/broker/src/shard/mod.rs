@@ -21,6 +21,7 @@ pub(crate) mod maintenance;
 pub mod message;
 pub(crate) mod read;
 pub(crate) mod rest;
+pub(crate) mod retention;
 pub(crate) mod settings;
 pub(crate) mod slot;
 pub(crate) mod sync;
@@ -49,6 +50,7 @@ use self::append::Commits;
 use self::calls::Calls;
 use self::directory::DirectoryStates;
 use self::message::{PartitionCheckpoint, WatchId};
+use self::retention::LogStartWaiters;
 use self::slot::Slot;
 use self::sync::{CreatedIn, Unsynced};
 use self::topics::{TopicEntry, Topics};
@@ -112,6 +114,8 @@ pub struct Shard<E: Env> {
     pub(crate) drained_peers: Cell<u16>,
     /// The checkpoint files are being written, other than by the stop.
     pub(crate) is_checkpointing: Cell<bool>,
+    /// Who waits for log starts to be kept.
+    pub(crate) log_start_waiters: LogStartWaiters,
     /// Its logs are closed.
     pub(crate) is_closed: Cell<bool>,
     /// The start failed elsewhere.
@@ -173,6 +177,7 @@ impl<E: Env> Shard<E> {
             is_stopping: Cell::new(false),
             drained_peers: Cell::new(0),
             is_checkpointing: Cell::new(false),
+            log_start_waiters: LogStartWaiters::default(),
             is_closed: Cell::new(false),
             is_abandoned: Cell::new(false),
         })

@@ -249,7 +249,7 @@ fn refused_read<E: Env>(slot: &Slot<E>, refused: ReadRefused) -> ReadOutcome {
     }
 }
 
-fn refused_code(refused: ReadRefused) -> ErrorCode {
+pub(super) fn refused_code(refused: ReadRefused) -> ErrorCode {
     match refused {
         ReadRefused::Offline => ErrorCode::KafkaStorageError,
         ReadRefused::FencedLeaderEpoch => ErrorCode::FencedLeaderEpoch,

@@ -8,6 +8,7 @@ mod lookup;
 mod manifest;
 mod model;
 mod recovery;
+mod retention;
 mod start;
 mod sync;
 

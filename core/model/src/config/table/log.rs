@@ -72,7 +72,7 @@ broker_keys! {
         "How often log start offsets are written down.";
     "log.index.interval.bytes" Int "4096" (min 0) Medium ClusterWide Served
         "Log bytes between two entries of the offset index.";
-    "log.index.size.max.bytes" Int "10485760" (min 4) Medium ClusterWide Planned
+    "log.index.size.max.bytes" Int "10485760" (min 4) Medium ClusterWide Served
         "The size at which an offset index is full and its segment rolls.";
     hidden "log.initial.task.delay.ms" Long "30000" (min 0) Low ReadOnly Ignored
         "The wait before background work on logs begins after a start.";
@@ -94,27 +94,27 @@ broker_keys! {
         "Extension of Pelton: blocks reserved at most ahead of a partition that is written fast; 0: none.";
     "log.prepare.zero.bytes" Int "1048576" (range 0 16777216) Low ReadOnly Served
         "Extension of Pelton: zeros written at most ahead of a partition that is written fast; 0: none.";
-    "log.retention.bytes" Long "-1" any High ClusterWide Planned
+    "log.retention.bytes" Long "-1" any High ClusterWide Served
         "Bytes a partition keeps before old segments go; −1 is no limit.";
-    "log.retention.check.interval.ms" Long "300000" (min 1) Medium ReadOnly Planned
+    "log.retention.check.interval.ms" Long "300000" (min 1) Medium ReadOnly Served
         "How often segments are checked for deletion.";
-    "log.retention.hours" Int "168" any High ReadOnly Planned
+    "log.retention.hours" Int "168" any High ReadOnly Served
         "How long segments are kept, in hours; the minutes and milliseconds keys win over it.";
-    "log.retention.minutes" Int null any High ReadOnly Planned
+    "log.retention.minutes" Int null any High ReadOnly Served
         "How long segments are kept, in minutes; the milliseconds key wins over it.";
-    "log.retention.ms" Long null any High ClusterWide Planned
+    "log.retention.ms" Long null any High ClusterWide Served
         "How long segments are kept; −1 is for ever.";
-    "log.roll.hours" Int "168" (min 1) High ReadOnly Planned
+    "log.roll.hours" Int "168" (min 1) High ReadOnly Served
         "The age at which a segment rolls, in hours; the milliseconds key wins over it.";
-    "log.roll.jitter.hours" Int "0" (min 0) High ReadOnly Planned
+    "log.roll.jitter.hours" Int "0" (min 0) High ReadOnly Served
         "Up to how much earlier a segment may roll, at random, in hours.";
-    "log.roll.jitter.ms" Long null any High ClusterWide Planned
+    "log.roll.jitter.ms" Long null any High ClusterWide Served
         "Up to how much earlier a segment may roll, at random.";
-    "log.roll.ms" Long null any High ClusterWide Planned
+    "log.roll.ms" Long null any High ClusterWide Served
         "The age at which a segment rolls.";
     "log.segment.bytes" Int "1073741824" (min 1048576) High ClusterWide Served
         "The size at which a segment rolls.";
-    "log.segment.delete.delay.ms" Long "60000" (min 0) High ClusterWide Planned
+    "log.segment.delete.delay.ms" Long "60000" (min 0) High ClusterWide Served
         "How long a deleted file stays on disk under another name.";
     "log.sync.interval.ms" Long "1000" (min 1) Medium ClusterWide Served
         "Extension of Pelton: with `sync.policy` `interval`, how long a record may stay unsynced.";

@@ -1,0 +1,56 @@
+//! Keeping log starts that clients were told of: the checkpoint outside of its turn.
+//!
+//! Invariant: rows are gathered and written in one go, under the same flag as the regular checkpoints: an older row never replaces
+//! a newer one.
+
+use std::rc::Rc;
+
+use pelton_model::PartitionId;
+use pelton_storage::dir::{Checkpoint, CheckpointRow, write_checkpoint};
+use pelton_storage::{DirError, StorageError};
+use pelton_transport::net::Net;
+
+use super::gather;
+use crate::env::Env;
+use crate::shard::Shard;
+use crate::shard::directory::DirIndex;
+use crate::shard::message::Request;
+
+/// How often the flag is looked at while the regular checkpoints are being written.
+const POLL_MS: u64 = 1;
+
+/// Writes the log starts of every shard (the controller's shard, one call at a time); whether they are durable.
+pub(crate) async fn keep_log_starts<E: Env>(shard: &Rc<Shard<E>>) -> bool {
+    while shard.is_checkpointing.replace(true) {
+        let next = shard.net.now().plus_ms(POLL_MS);
+        shard.net.sleep_until(next).await;
+    }
+    let rows = gather(shard, || Request::Checkpoint).await;
+    let mut is_kept = !shard.is_stopping.get();
+    for (index, directory) in shard.identity().directories.iter().enumerate() {
+        let index = DirIndex(u16::try_from(index).expect("directories are counted by a u16"));
+        if !is_kept || shard.directories.is_failed(index) {
+            continue;
+        }
+        let starts = rows
+            .iter()
+            .filter(|row| row.dir == index && row.log_start.0 > 0);
+        let starts: Vec<CheckpointRow> = starts
+            .map(|row| CheckpointRow {
+                topic: row.topic.clone(),
+                partition: PartitionId(row.partition),
+                offset: row.log_start,
+            })
+            .collect();
+        let disk = shard.store.disk();
+        let written = write_checkpoint(disk, &directory.path, Checkpoint::LogStart, &starts).await;
+        if let Err(error) = written {
+            is_kept = false;
+            if let DirError::Disk(error) = error {
+                shard.fail_directory_unless_of_process(index, &StorageError::Disk(error));
+            }
+        }
+    }
+    shard.is_checkpointing.set(false);
+    is_kept
+}
