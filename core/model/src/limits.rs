@@ -48,6 +48,14 @@ pub const COMMIT_WAITERS_MAX: usize = 256 * 1024;
 pub const DECOMPRESSED_BYTES_FLOOR: u64 = 64 * 1024 * 1024;
 /// Beyond [`DECOMPRESSED_BYTES_FLOOR`], the largest ratio of a batch's decompressed to its compressed size.
 pub const DECOMPRESSED_RATIO_MAX: u64 = 64;
+/// A compressed batch above this is validated on a helper thread.
+pub const VALIDATED_BYTES_HERE_MAX: usize = 64 * 1024;
+/// A compressed batch that has more bytes than this without its codec is validated on a helper thread.
+pub const DECOMPRESSED_BYTES_HERE_MAX: u64 = 512 * 1024;
+/// A batch above this gets another codec on a helper thread.
+pub const RECOMPRESSED_BYTES_HERE_MAX: usize = 4 * 1024;
+/// Bytes of a batch's records while they get another codec: they are in memory whole.
+pub const RECOMPRESSED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Decompressed bytes of one batch, whatever its compressed size.
 pub const DECOMPRESSED_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Refused records that one answer names.

@@ -154,3 +154,49 @@ fn delete_records() {
     let earliest = tool(&broker, "get-offsets", &arguments).expect("it was there");
     assert_eq!(run_ok(earliest, b"", WAIT), format!("{name}:0:4\n{name}:1:10\n"));
 }
+
+/// `kafka-configs` sets, shows and unsets what topics and brokers are configured with, and is refused in Kafka's words.
+#[test]
+fn configs() {
+    let broker = Broker::start();
+    let topic = topic::create(&broker, "configs");
+    let name = topic.name.as_str();
+    let configs = |arguments: &[&str]| tool(&broker, "configs", arguments);
+    let of_topic = ["--entity-type", "topics", "--entity-name", name];
+    let set = [
+        &of_topic[..],
+        &["--alter", "--add-config", "retention.ms=5000,cleanup.policy=[delete,compact]"],
+    ];
+    let Some(command) = configs(&set.concat()) else { return };
+    run_ok(command, b"", WAIT);
+    let ok = |arguments: &[&[&str]]| {
+        run_ok(configs(&arguments.concat()).expect("it was there"), b"", WAIT)
+    };
+    let shown = ok(&[&of_topic, &["--describe"]]);
+    for line in [
+        "retention.ms=5000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=5000}",
+        "cleanup.policy=delete,compact sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=delete,compact, \
+         DEFAULT_CONFIG:log.cleanup.policy=delete}",
+    ] {
+        assert!(shown.contains(line), "{line} is missing\n{shown}");
+    }
+    ok(&[&of_topic, &["--alter", "--delete-config", "cleanup.policy"]]);
+    let all = ok(&[&of_topic, &["--describe", "--all"]]);
+    assert!(all.contains("  cleanup.policy=delete sensitive=false"), "{all}");
+    let brokers = ["--entity-type", "brokers"];
+    let every = [&brokers[..], &["--entity-default"]].concat();
+    ok(&[&every, &["--alter", "--add-config", "log.retention.ms=777000"]]);
+    let shown = ok(&[&every, &["--describe"]]);
+    assert!(shown.contains("log.retention.ms=777000"), "{shown}");
+    ok(&[&every, &["--alter", "--delete-config", "log.retention.ms"]]);
+    for (change, text) in [
+        ("no.such=1", "Unknown topic config name: no.such"),
+        ("retention.ms=abc", "Invalid value abc for configuration retention.ms"),
+    ] {
+        let refused = [&of_topic[..], &["--alter", "--add-config", change]].concat();
+        let output = run(configs(&refused).expect("it was there"), b"", WAIT);
+        let told = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
+        assert!(told.contains(text), "{told}");
+    }
+}

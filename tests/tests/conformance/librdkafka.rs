@@ -253,3 +253,31 @@ fn eventually(mut holds: impl FnMut() -> bool) {
     }
     panic!("it does not come true");
 }
+
+/// A topic's configuration as the admin client reads it, changed by the old API (which replaces it whole).
+#[test]
+fn configurations() {
+    use rdkafka::admin::{AlterConfig, ResourceSpecifier};
+    let broker = Broker::start();
+    let topic = topic::create(&broker, "configured");
+    let admin: AdminClient<DefaultClientContext> =
+        ClientConfig::new().set("bootstrap.servers", broker.bootstrap()).create().expect("valid");
+    let options = AdminOptions::new().request_timeout(Some(WAIT));
+    let specifier = ResourceSpecifier::Topic(&topic.name);
+    let change = AlterConfig::new(specifier).set("retention.ms", "5000").set("segment.ms", "60000");
+    let altered = block_on(admin.alter_configs(&[change], &options)).expect("an answer");
+    assert!(altered.iter().all(Result::is_ok), "{altered:?}");
+    if broker.is_kafka() {
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let described = block_on(admin.describe_configs(&[specifier], &options)).expect("an answer");
+    let configs = described.into_iter().next().expect("one").expect("no error");
+    let value = |name: &str| configs.get(name).and_then(|entry| entry.value.clone());
+    assert_eq!(value("retention.ms").as_deref(), Some("5000"));
+    assert_eq!(value("segment.ms").as_deref(), Some("60000"));
+    assert_eq!(value("cleanup.policy").as_deref(), Some("delete"));
+    assert!(33 <= configs.entries.len());
+    let wrong = AlterConfig::new(specifier).set("no.such", "1");
+    let refused = block_on(admin.alter_configs(&[wrong], &options)).expect("an answer");
+    assert!(refused[0].is_err(), "{refused:?}");
+}

@@ -12,4 +12,5 @@ mod frames;
 mod memory;
 mod produce;
 mod refusals;
+mod stored;
 mod topics;

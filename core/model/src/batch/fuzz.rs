@@ -81,6 +81,7 @@ fn check_produce(data: &[u8], scratch: &mut Scratch) {
         compacted: false,
         produce_version: 13,
         has_transactional_id: true,
+        decompressed_bytes_max: u64::MAX,
     };
     let Ok(valid) = validate_produce(data, &rules, scratch) else {
         return;

@@ -79,6 +79,12 @@ impl Attributes {
         }
     }
 
+    /// The same bits with another codec.
+    #[must_use]
+    pub fn with_compression(self, codec: Compression) -> Self {
+        Self((self.0 & !Self::COMPRESSION) | i16::from(codec.id()))
+    }
+
     /// The same bits with another timestamp type.
     #[must_use]
     pub fn with_timestamp_type(self, timestamp_type: TimestampType) -> Self {

@@ -22,7 +22,8 @@
 //!
 //! Invariants:
 //! 1. Bytes are hostile: no function here panics on them, allocates by a length they claim, or loops without bound.
-//! 2. A batch is stored as its producer sent it; only [`patch`] changes bytes, and only in the header.
+//! 2. A batch is stored as its producer sent it; [`patch`] changes bytes, only in the header; [`store`] packs records anew where a topic
+//!    wants another codec.
 //! 3. A CRC is checked before anything that it covers is believed, save by [`BatchHeader::parse`], which says so.
 //!
 //! What it does not do: read formats v0 and v1 (no Kafka 4 broker or client writes them).
@@ -36,6 +37,7 @@ pub mod patch;
 mod record;
 pub mod retain;
 mod scan;
+pub mod store;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ use super::key::{ConfigKey, Kind, TopicKey, Unit, list, parse_bool, parse_double
 use super::layers::Layers;
 use super::table::{broker_key, topic_key, topic_keys};
 use crate::batch::TimestampType;
+use crate::batch::store::Target;
 use crate::compression::Compression;
 
 /// Checks one topic configuration.
@@ -159,6 +160,24 @@ pub struct TopicConfig {
 }
 
 impl TopicConfig {
+    /// The codec and level that batches are stored with.
+    #[must_use]
+    pub fn stored_codec(&self) -> Target {
+        let StoredCompression::Codec(codec) = self.compression_type else {
+            return Target::PRODUCER;
+        };
+        let level = match codec {
+            Compression::Gzip => Some(self.compression_gzip_level),
+            Compression::Lz4 => Some(self.compression_lz4_level),
+            Compression::Zstd => Some(self.compression_zstd_level),
+            Compression::None | Compression::Snappy => None,
+        };
+        Target {
+            codec: Some(codec),
+            level,
+        }
+    }
+
     /// The configuration of a topic with these overrides on this broker.
     ///
     /// # Errors

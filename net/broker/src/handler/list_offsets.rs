@@ -19,6 +19,9 @@ use crate::shard::Shard;
 use crate::shard::message::{self, OffsetAnswer, OffsetPosition, OffsetQuery, Response};
 use crate::shard::topics::TopicEntry;
 
+/// Before this version clients do not know OFFSET_NOT_AVAILABLE (KIP-207).
+const OFFSET_NOT_AVAILABLE_VERSION: i16 = 5;
+
 /// Serves one request.
 pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Handled {
     let asked: ListOffsetsRequest = request.body()?;
@@ -58,6 +61,9 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
         });
     }
     ask_owners(shard, &queries, &mut response).await;
+    if request.version < OFFSET_NOT_AVAILABLE_VERSION {
+        rename_unavailable(&mut response);
+    }
     Ok(request.respond(&response))
 }
 
@@ -172,4 +178,14 @@ fn fill(response: &mut ListOffsetsPartitionResponse, answer: OffsetAnswer) {
     response.timestamp = answer.timestamp.0;
     response.offset = answer.offset.0;
     response.leader_epoch = answer.leader_epoch.0;
+}
+
+/// Says in an older client's word that the leader does not know its end yet.
+fn rename_unavailable(response: &mut ListOffsetsResponse) {
+    let topics = response.topics.iter_mut();
+    for partition in topics.flat_map(|topic| &mut topic.partitions) {
+        if partition.error_code == ErrorCode::OffsetNotAvailable.code() {
+            partition.error_code = ErrorCode::LeaderNotAvailable.code();
+        }
+    }
 }

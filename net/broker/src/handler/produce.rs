@@ -3,13 +3,16 @@
 //! Invariants:
 //! 1. A bad batch changes nothing for the others of its request.
 //! 2. The batches of a request are queued in its order, those of one owner in one message.
-//! 3. Record bytes are not copied: each partition's batch is split off the frame.
+//! 3. Record bytes are not copied, unless the topic wants another codec: each partition's batch is split off the frame.
+//! 4. What would hold the shard up (large compressed batches, other codecs) is done by its helper thread, before anything of the request
+//!    is queued and before the connection's next request begins: batches keep their order.
 
 use std::rc::Rc;
 
 use bytes::{Buf, BytesMut};
-use pelton_model::batch::BatchHeader;
-use pelton_model::batch::validate::{InvalidBatch, ProduceRules, ValidBatch, validate_produce};
+use pelton_model::batch::store::{Admitted, Here, Target, admit, admit_here};
+use pelton_model::batch::validate::{InvalidBatch, ProduceRules, ValidBatch};
+use pelton_model::batch::{BatchHeader, Scratch};
 use pelton_model::producer_state::{BatchFacts, ProducerStamp};
 use pelton_model::slice::Slice;
 use pelton_model::{ErrorCode, LeaderEpoch, PartitionId, ShardId, Timestamp, TopicPartition};
@@ -66,22 +69,25 @@ pub(crate) async fn begin<E: Env>(
         is_admin: request.client_id.as_deref() == Some(ADMIN_CLIENT_ID),
         refused: refused_as_a_whole(&decoded, &body),
         frame: FrameSplitter::new(body),
-        items: Vec::new(),
-        places: Vec::new(),
+        admitted: Vec::new(),
+        laborious: Vec::new(),
         has_failed: false,
         refused_records: Vec::new(),
     };
-    let responses = (0..)
+    let mut responses: Vec<TopicProduceResponse> = (0..)
         .zip(decoded.topic_data)
         .map(|(index, topic)| intake.topic(index, topic))
         .collect();
+    intake.labour(&mut responses).await;
     let Intake {
-        items,
-        places,
+        admitted,
         has_failed,
         refused_records,
         ..
     } = intake;
+    let places: Vec<(usize, usize)> = admitted.iter().map(|one| one.place).collect();
+    let items = (0_u32..).zip(admitted).map(|(index, one)| one.item(index));
+    let items: Vec<AppendItem> = items.collect();
     let group = AppendGroup::for_connection(places.len(), Rc::clone(&client.registered.wake));
     if places.is_empty() {
         client.registered.wake.notify();
@@ -192,8 +198,10 @@ struct Intake<'a, E: Env> {
     is_admin: bool,
     refused: Option<ErrorCode>,
     frame: FrameSplitter,
-    items: Vec<AppendItem>,
-    places: Vec<(usize, usize)>,
+    /// What may be appended, in the order of the request once all is judged.
+    admitted: Vec<AdmittedBatch>,
+    /// What the helper thread is to judge.
+    laborious: Vec<Labour>,
     has_failed: bool,
     /// Partitions with single refused records: Kafka tells the log start beside those.
     refused_records: Vec<((usize, usize), TopicPartition)>,
@@ -272,8 +280,31 @@ impl<E: Env> Intake<'_, E> {
         let Some(range) = data.records.as_ref().and_then(|records| records.range()) else {
             return Err(bare(ErrorCode::InvalidRecord));
         };
-        let mut batch = self.frame.take(range);
-        let rules = ProduceRules {
+        let partition = TopicPartition {
+            topic_id: topic.id,
+            partition: PartitionId(data.index),
+        };
+        let (rules, target) = (self.rules(topic), topic.config.stored_codec());
+        let batch = self.frame.take(range);
+        let here = admit_here(batch, &rules, target, &mut self.shard.scratch.borrow_mut());
+        match here {
+            Here::Done(judged) => self.judged(place, partition, judged),
+            Here::Elsewhere(batch) => {
+                self.laborious.push(Labour {
+                    place,
+                    index: data.index,
+                    partition,
+                    data: batch,
+                    rules,
+                    target,
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn rules(&self, topic: &TopicEntry) -> ProduceRules {
+        ProduceRules {
             now: self.now,
             max_message_bytes: bytes_of(topic.config.max_message_bytes),
             segment_bytes: bytes_of(topic.config.segment_bytes),
@@ -283,43 +314,93 @@ impl<E: Env> Intake<'_, E> {
             compacted: topic.config.cleanup_policy.compact,
             produce_version: self.version,
             has_transactional_id: self.has_transactional_id,
-        };
-        let partition = TopicPartition {
-            topic_id: topic.id,
-            partition: PartitionId(data.index),
-        };
-        let valid = validate_produce(&batch, &rules, &mut self.shard.scratch.borrow_mut())
-            .inspect_err(|invalid| {
-                if !invalid.record_errors.is_empty() {
-                    self.refused_records.push((place, partition));
-                }
-            })?;
+            decompressed_bytes_max: u64::MAX,
+        }
+    }
+
+    /// Takes in a batch that is judged.
+    fn judged(
+        &mut self,
+        place: (usize, usize),
+        partition: TopicPartition,
+        judged: Result<Admitted, InvalidBatch>,
+    ) -> Result<(), InvalidBatch> {
+        let (batch, valid) = judged.inspect_err(|invalid| {
+            if !invalid.record_errors.is_empty() {
+                self.refused_records.push((place, partition));
+            }
+        })?;
         if valid.is_transactional {
             // Transactions are not served: no coordinator could ever have begun this one.
             return Err(bare(ErrorCode::InvalidProducerIdMapping));
         }
-        batch.truncate(valid.size_bytes);
-        let index =
-            u32::try_from(self.places.len()).expect("fewer partitions than bytes in a frame");
-        self.items.push(item(index, partition, batch, &valid));
-        self.places.push(place);
+        self.admitted.push(AdmittedBatch {
+            place,
+            partition,
+            batch,
+            valid,
+        });
         Ok(())
+    }
+
+    /// Has the helper thread judge what is left, and puts everything into the order of the request.
+    async fn labour(&mut self, responses: &mut [TopicProduceResponse]) {
+        if self.laborious.is_empty() {
+            return;
+        }
+        let left = std::mem::take(&mut self.laborious);
+        let done = self.shard.net.run_blocking(move || {
+            let mut scratch = Scratch::default();
+            let judge = |labour: Labour| {
+                let judged = admit(labour.data, &labour.rules, labour.target, &mut scratch);
+                (labour.place, labour.index, labour.partition, judged)
+            };
+            left.into_iter().map(judge).collect::<Vec<_>>()
+        });
+        for (place, index, partition, judged) in done.await {
+            if let Err(invalid) = self.judged(place, partition, judged) {
+                self.has_failed = true;
+                responses[place.0].partition_responses[place.1] = refusal(index, &invalid);
+            }
+        }
+        self.admitted.sort_by_key(|one| one.place);
     }
 }
 
-fn item(index: u32, partition: TopicPartition, batch: BytesMut, valid: &ValidBatch) -> AppendItem {
-    let facts = BatchFacts {
-        last_offset_delta: valid.last_offset_delta,
-        producer: valid.producer.map(ProducerStamp::from),
-        is_transactional: valid.is_transactional,
-        max_timestamp: valid.max_timestamp,
-    };
-    AppendItem {
-        index,
-        partition,
-        batch,
-        facts,
-        rewrite: valid.timestamp_rewrite,
+/// One partition's data, and by what rules it is to be judged.
+struct Labour {
+    place: (usize, usize),
+    index: i32,
+    partition: TopicPartition,
+    data: BytesMut,
+    rules: ProduceRules,
+    target: Target,
+}
+
+/// A batch that may be appended.
+struct AdmittedBatch {
+    place: (usize, usize),
+    partition: TopicPartition,
+    batch: BytesMut,
+    valid: ValidBatch,
+}
+
+impl AdmittedBatch {
+    fn item(self, index: u32) -> AppendItem {
+        let valid = &self.valid;
+        let facts = BatchFacts {
+            last_offset_delta: valid.last_offset_delta,
+            producer: valid.producer.map(ProducerStamp::from),
+            is_transactional: valid.is_transactional,
+            max_timestamp: valid.max_timestamp,
+        };
+        AppendItem {
+            index,
+            partition: self.partition,
+            batch: self.batch,
+            facts,
+            rewrite: valid.timestamp_rewrite,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use pelton_machine::partition::ReadRefused;
 use pelton_model::read_level::ReadLevel;
 use pelton_model::{ErrorCode, LeaderEpoch, Offset, Timestamp};
-use pelton_storage::{ReadError, ReadOptions, ReadResult, StorageError};
+use pelton_storage::{ReadError, ReadOptions, ReadResult, StorageError, TimestampOffset};
 use pelton_transport::net::Net;
 
 use super::Shard;
@@ -118,11 +118,11 @@ impl<E: Env> Shard<E> {
             state
                 .check_epoch(query.current_leader_epoch)
                 .map_err(refused_code)?;
-            let is_bounded = matches!(
+            let is_known = matches!(
                 query.position,
                 OffsetPosition::Earliest | OffsetPosition::LatestTiered
             );
-            if !is_bounded && !state.is_confirmed() {
+            if !is_known && !state.is_confirmed() {
                 return Err(ErrorCode::OffsetNotAvailable);
             }
             (
@@ -139,25 +139,46 @@ impl<E: Env> Shard<E> {
         };
         let nothing = answer(Offset::NONE, Timestamp::NONE, LeaderEpoch::NONE);
         slot.touch();
-        let found = match query.position {
+        match query.position {
             OffsetPosition::Earliest => {
                 let epoch = slot.log.epoch_at(log_start).unwrap_or(LeaderEpoch::NONE);
-                return Ok(answer(log_start, Timestamp::NONE, epoch));
+                Ok(answer(log_start, Timestamp::NONE, epoch))
             }
-            OffsetPosition::Latest => return Ok(answer(end, Timestamp::NONE, epoch)),
-            OffsetPosition::LatestTiered => return Ok(nothing),
-            OffsetPosition::MaxTimestamp => slot.log.offset_of_max_timestamp().await,
-            OffsetPosition::Time(timestamp) => slot.log.offset_for_timestamp(timestamp).await,
-        };
-        match found {
-            Ok(Some(found)) if found.offset < end => Ok(answer(
-                found.offset.max(log_start),
-                found.timestamp,
-                found.leader_epoch,
-            )),
-            Ok(_) => Ok(nothing),
-            Err(error) => Err(self.storage_error(slot, &error)),
+            OffsetPosition::Latest => Ok(answer(end, Timestamp::NONE, epoch)),
+            OffsetPosition::LatestTiered => Ok(nothing),
+            OffsetPosition::MaxTimestamp | OffsetPosition::Time(_) => {
+                let found = self.record(slot, query.position).await?;
+                let found = found.filter(|found| found.offset < end);
+                Ok(found.map_or(nothing, |found| {
+                    answer(found.offset, found.timestamp, found.leader_epoch)
+                }))
+            }
         }
+    }
+
+    /// The record at a time, or with the greatest one; never one below the log start, which may move while it is looked for.
+    async fn record(
+        &self,
+        slot: &Rc<Slot<E>>,
+        position: OffsetPosition,
+    ) -> Result<Option<TimestampOffset>, ErrorCode> {
+        // Each turn means that records were deleted meanwhile.
+        const TURNS_MAX: usize = 8;
+        for _ in 0..TURNS_MAX {
+            let found = match position {
+                OffsetPosition::Time(timestamp) => slot.log.offset_for_timestamp(timestamp).await,
+                OffsetPosition::MaxTimestamp
+                | OffsetPosition::Earliest
+                | OffsetPosition::Latest
+                | OffsetPosition::LatestTiered => slot.log.offset_of_max_timestamp().await,
+            };
+            let found = found.map_err(|error| self.storage_error(slot, &error))?;
+            let log_start = slot.state.borrow().log_start();
+            if found.is_none_or(|found| log_start <= found.offset) {
+                return Ok(found);
+            }
+        }
+        Ok(None)
     }
 
     /// Answers the questions of an OffsetForLeaderEpoch, one for one.

@@ -41,6 +41,8 @@ pub struct ProduceRules {
     pub produce_version: i16,
     /// Whether the request names a transactional id that the client may use.
     pub has_transactional_id: bool,
+    /// Decompressed bytes that this place may look at, below the bound for every batch.
+    pub decompressed_bytes_max: u64,
 }
 
 /// A batch that may be appended.

@@ -32,7 +32,7 @@ pub(super) fn check(
     if compression == Compression::None {
         walk_plain(records, header.record_count, &mut checks)?;
     } else {
-        let bytes_max = decompressed_bytes_max(records.len());
+        let bytes_max = decompressed_bytes_max(records.len()).min(rules.decompressed_bytes_max);
         let mut stream =
             RecordStream::with_scratch(compression, bytes_max, std::mem::take(scratch));
         let walked = walk_stream(&mut stream, records, header.record_count, &mut checks);

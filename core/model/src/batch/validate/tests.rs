@@ -19,6 +19,7 @@ fn rules() -> ProduceRules {
         compacted: false,
         produce_version: 7,
         has_transactional_id: false,
+        decompressed_bytes_max: u64::MAX,
     }
 }
 

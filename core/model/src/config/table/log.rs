@@ -11,14 +11,14 @@ broker_keys! {
         "A plugin class that may refuse a configuration change.";
     "auto.create.topics.enable" Boolean "true" any High ReadOnly Served
         "Whether naming a missing topic in a metadata request creates it.";
-    "compression.gzip.level" Int "-1" gzip_level Medium ClusterWide Planned
+    "compression.gzip.level" Int "-1" gzip_level Medium ClusterWide Served
         "The level when the broker compresses with gzip.";
-    "compression.lz4.level" Int "9" (range 1 17) Medium ClusterWide Planned
-        "The level when the broker compresses with lz4.";
+    "compression.lz4.level" Int "9" (range 1 17) Medium ClusterWide Ignored
+        "The level when the broker compresses with lz4; Pelton has one level.";
     "compression.type" String "producer"
-        (one_of "uncompressed" "zstd" "lz4" "snappy" "gzip" "producer") High ClusterWide Planned
+        (one_of "uncompressed" "zstd" "lz4" "snappy" "gzip" "producer") High ClusterWide Served
         "The codec topics are stored with; `producer` keeps what the producer chose.";
-    "compression.zstd.level" Int "3" (range -131072 22) Medium ClusterWide Planned
+    "compression.zstd.level" Int "3" (range -131072 22) Medium ClusterWide Served
         "The level when the broker compresses with zstd.";
     "cordoned.log.dirs" List "" any Medium PerBroker Served
         "Log directories that take no new partitions.";

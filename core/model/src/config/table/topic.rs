@@ -10,15 +10,15 @@ topic_keys! {
     "cleanup.policy" List "delete"
         (one_of "compact" "delete") Medium ["log.cleanup.policy" same] Served
         "What happens to old segments: `delete`, `compact`, both, or nothing.";
-    "compression.gzip.level" Int "-1" gzip_level Medium ["compression.gzip.level" same] Planned
+    "compression.gzip.level" Int "-1" gzip_level Medium ["compression.gzip.level" same] Served
         "The level when the broker compresses with gzip.";
-    "compression.lz4.level" Int "9" (range 1 17) Medium ["compression.lz4.level" same] Planned
-        "The level when the broker compresses with lz4.";
+    "compression.lz4.level" Int "9" (range 1 17) Medium ["compression.lz4.level" same] Ignored
+        "The level when the broker compresses with lz4; Pelton has one level.";
     "compression.type" String "producer"
-        (one_of "uncompressed" "zstd" "lz4" "snappy" "gzip" "producer") Medium ["compression.type" same] Planned
+        (one_of "uncompressed" "zstd" "lz4" "snappy" "gzip" "producer") Medium ["compression.type" same] Served
         "The codec the topic is stored with; `producer` keeps what the producer chose.";
     "compression.zstd.level" Int "3" (range -131072 22) Medium
-        ["compression.zstd.level" same] Planned
+        ["compression.zstd.level" same] Served
         "The level when the broker compresses with zstd.";
     "delete.retention.ms" Long "86400000" (min 0) Medium
         ["log.cleaner.delete.retention.ms" same] Served
