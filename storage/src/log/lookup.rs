@@ -103,11 +103,13 @@ impl<D: Disk> Log<D> {
         self.check_open()?;
         let start = self.log_start.get();
         let (mut index, mut segment) = self.segment_of(start);
+        // What a header says of the batch that the start divides may be true of a record that is gone.
+        let (divided, whole_from) = self.max_of_divided(&segment, start).await?;
         let mut best: Option<(MaxTimestamp, Rc<Segment<D>>)> = None;
         loop {
-            let max = if segment.base < start {
+            let max = if segment.base < whole_from {
                 // What the index says may lie before the log start.
-                segment.max_from(start).await?
+                segment.max_from(whole_from).await?
             } else {
                 segment.max_timestamp().await?
             };
@@ -125,16 +127,44 @@ impl<D: Disk> Log<D> {
             }
         }
         let Some((max, segment)) = best else {
-            return Ok(None);
+            return Ok(divided);
         };
+        if let Some(divided) = divided
+            && max.timestamp <= divided.timestamp
+        {
+            return Ok(Some(divided));
+        }
         self.touch(&segment);
         let Some(found) = find(&segment, max.offset).await? else {
-            return Ok(None);
+            return Ok(divided);
         };
         self.record_of(&segment, &found, |best, record| {
-            start <= record.offset && best.is_none_or(|best| best.timestamp < record.timestamp)
+            best.is_none_or(|best| best.timestamp < record.timestamp)
         })
         .await
+    }
+
+    /// The record with the greatest timestamp that is left of a batch which the log start divides, and where whole batches begin.
+    async fn max_of_divided(
+        &self,
+        segment: &Segment<D>,
+        start: Offset,
+    ) -> Result<(Option<TimestampOffset>, Offset), StorageError> {
+        if start <= segment.base {
+            return Ok((None, start));
+        }
+        let Some(found) = find(segment, start).await? else {
+            return Ok((None, start));
+        };
+        if start <= found.header.base_offset {
+            return Ok((None, start));
+        }
+        let newest = self
+            .record_of(segment, &found, |best, record| {
+                start <= record.offset && best.is_none_or(|best| best.timestamp < record.timestamp)
+            })
+            .await?;
+        Ok((newest, found.header.last_offset().plus(1)))
     }
 
     /// The last record of a batch that `better` prefers to the one it preferred before.

@@ -6,7 +6,7 @@ use pelton_tests::answer;
 use pelton_tests::batch::{Batch, Record, now_ms};
 use pelton_tests::broker::{Broker, Options};
 use pelton_tests::raw::{PATIENCE, Reply};
-use pelton_tests::request::{Fetch, ListOffsets, Produce};
+use pelton_tests::request::{Fetch, ListOffsets, Produce, delete_records};
 use pelton_tests::table::Table;
 use pelton_tests::topic::{self, TestTopic};
 
@@ -240,6 +240,39 @@ fn offsets_by_time() {
         for (version, word, offset) in ends {
             assert_eq!(find(version, word), (0, -1, offset), "v{version} {word}");
         }
+    }
+}
+
+/// Goal: no record below the log start is found, by whatever word; Apache Kafka still names one as the greatest time. Method: the
+/// record with the greatest time is deleted (its batch stays, for its later records), then all.
+#[test]
+fn offsets_after_deletion() {
+    let broker = Broker::start();
+    let topic = topic::create(&broker, "deleted");
+    let base = now_ms() - 100_000;
+    let sent = [90, 10, 30, 20].into_iter().zip(0..);
+    let sent = sent.map(|(delta, index)| Record { timestamp_delta: delta, ..Record::at(index) });
+    let max_timestamp = Some(base + 90);
+    let batch = Batch { base_timestamp: base, max_timestamp, ..Batch::with(sent.collect()) };
+    assert!(produce(&broker, &topic, &batch).starts_with("ok"));
+    let mut connection = broker.connect();
+    let mut check = |below: i64, expected: [(i64, i64); 3]| {
+        connection.ask(&delete_records(2, &topic.name, &[(0, below)]));
+        for (word, (time, offset)) in [-2, -3, base].into_iter().zip(expected) {
+            let frame = ListOffsets::at(&topic.name, 7, word).frame();
+            let Reply::Frame(frame) = connection.ask(&frame) else { panic!("no answer") };
+            let answer: kafka_protocol::messages::ListOffsetsResponse =
+                answer::decode(ApiKey::ListOffsets, 7, &frame).expect("an answer");
+            let one = &answer.topics[0].partitions[0];
+            let time = if time < 0 { time } else { base + time };
+            assert_eq!((one.timestamp, one.offset), (time, offset), "below {below}, word {word}");
+        }
+    };
+    check(0, [(-1, 0), (90, 0), (90, 0)]);
+    if !broker.is_kafka() {
+        check(1, [(-1, 1), (30, 2), (10, 1)]);
+        check(3, [(-1, 3), (20, 3), (20, 3)]);
+        check(4, [(-1, 4), (-1, -1), (-1, -1)]);
     }
 }
 

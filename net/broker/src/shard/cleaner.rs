@@ -109,10 +109,11 @@ fn policy(config: &TopicConfig) -> Policy {
 impl<E: Env> Shard<E> {
     /// Runs until the shard stops.
     pub(crate) async fn run_cleaner(self: Rc<Self>) {
-        if !self.config.log_cleaner.enable {
-            return;
-        }
         while !self.is_stopping.get() {
+            if !self.settings().log_cleaner.enable {
+                self.rest().await;
+                continue;
+            }
             match self.dirtiest().await {
                 Some((slot, plan)) => {
                     if !self.clean(&slot, plan).await {
@@ -127,7 +128,7 @@ impl<E: Env> Shard<E> {
     /// Waits for `log.cleaner.backoff.ms`.
     async fn rest(&self) {
         // At least a little: what cannot be cleaned now is no reason to turn in circles.
-        let ms = self.config.log_cleaner.backoff_ms.max(10);
+        let ms = self.settings().log_cleaner.backoff_ms.max(10);
         self.wait_until(self.net.now().plus_ms(ms)).await;
     }
 
@@ -201,7 +202,7 @@ impl<E: Env> Shard<E> {
                 .iter()
                 .fold(0, |word, byte| word << 8 | u64::from(*byte))
         };
-        let cleaner = &self.config.log_cleaner;
+        let cleaner = self.settings().log_cleaner;
         PassOptions {
             plan,
             settings: Settings {
@@ -222,7 +223,8 @@ impl<E: Env> Shard<E> {
         slot: &Slot<E>,
         pass: &mut Pass<E::Disk>,
     ) -> Result<Option<Cleaned>, CleanError> {
-        let share = self.config.log_cleaner.io_max_bytes_per_second / f64::from(self.shard_count);
+        let share =
+            self.settings().log_cleaner.io_max_bytes_per_second / f64::from(self.shard_count);
         let mut pace = Pace::new(share, self.net.now());
         loop {
             if self.is_stopping.get() || self.slot(slot.id).is_none() {

@@ -1,5 +1,7 @@
 //! ListOffsets by time.
 
+use pelton_model::Monotonic;
+
 use super::*;
 
 fn spec(base: i64, timestamps: &[i64], compression: Compression) -> Spec {
@@ -82,4 +84,47 @@ fn bounds() {
         (since(0), since(15), since(25), since(40)),
         (Some(1), Some(2), Some(3), None)
     );
+}
+
+// Goal: no record below the log start is ever found, and the first one above it is. Method: unordered times in packed and
+// plain batches over several segments; the log start moves up record by record, and every answer is compared with a walk
+// over the records that are left.
+#[test]
+fn above_a_moving_start() {
+    for compression in [Compression::None, Compression::Lz4] {
+        let mut rig = Rig::new(LogConfig {
+            segment_size_bytes_max: 400,
+            index_interval_bytes: 100,
+            ..LogConfig::default()
+        });
+        let mut records: Vec<(i64, i64)> = Vec::new();
+        for batch in 0..12_i64 {
+            let times: Vec<i64> = (0..4)
+                .map(|index| 200 - batch * 5 + (index * 7 + batch) % 11)
+                .collect();
+            let base = int(records.len());
+            rig.append_spec(&spec(base, &times, compression));
+            records.extend((base..).zip(times));
+        }
+        for start in 0..=int(records.len()) {
+            let moved = block_on(rig.log.advance_log_start(Offset(start), Monotonic(0)));
+            assert_eq!(moved.expect("healthy disk"), Offset(start));
+            let left: Vec<(i64, i64)> = records
+                .iter()
+                .filter(|(offset, _)| start <= *offset)
+                .copied()
+                .collect();
+            for time in (130..220).step_by(3) {
+                let expected = left.iter().find(|(_, t)| time <= *t).copied();
+                let found = block_on(rig.log.offset_for_timestamp(Timestamp(time))).expect("sound");
+                let found = found.map(|found| (found.offset.0, found.timestamp.0));
+                assert_eq!(found, expected, "{compression:?} start {start} time {time}");
+            }
+            let max = left.iter().map(|(_, t)| *t).max();
+            let expected = left.iter().find(|(_, t)| Some(*t) == max).copied();
+            let found = block_on(rig.log.offset_of_max_timestamp()).expect("sound");
+            let found = found.map(|found| (found.offset.0, found.timestamp.0));
+            assert_eq!(found, expected, "{compression:?} start {start}");
+        }
+    }
 }
