@@ -86,6 +86,15 @@ impl Broker {
 
     fn start_with(options: Options) -> Self {
         let data_dir = tempfile::Builder::new().prefix("pelton-").tempdir().expect("a temp dir");
+        Self::start_in(data_dir, options)
+    }
+
+    /// A Pelton process on a directory that is there already.
+    ///
+    /// # Panics
+    /// When it does not come up; its stderr is in the message.
+    #[must_use]
+    pub fn start_in(data_dir: TempDir, options: Options) -> Self {
         let (process, address) = launch(data_dir.path(), "127.0.0.1:0", &options);
         Self { address, options, process: Some(process), data_dir: Some(data_dir) }
     }

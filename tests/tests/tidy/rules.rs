@@ -41,7 +41,7 @@ const SHARED_STATE_HOMES: [&str; 9] = [
     // The image is immutable and shared by all shards, and so is what the start found.
     "net/broker/src/shard/",
     "net/broker/src/boot",
-    "net/broker/src/controller/mod.rs",
+    "net/broker/src/controller/",
     // Signals, stop and the first error cross threads.
     "net/transport/src/boot/",
     // The bell, the helper thread and the mesh are how threads reach a shard.

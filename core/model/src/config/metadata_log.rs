@@ -1,8 +1,7 @@
-//! The settings of the metadata log: its snapshots, its retention, and where its controller would listen.
+//! The settings of the metadata log: its snapshots, its retention, and where its controller would listen. Its directory stands
+//! with the others.
 //!
 //! Source: Apache Kafka 4.3 (KIP-630, KIP-853).
-
-use std::path::PathBuf;
 
 use super::ConfigError;
 use super::listener::Listener;
@@ -14,8 +13,6 @@ const SEGMENT_BYTES_INTERNAL: &str = "internal.metadata.log.segment.bytes";
 /// How the metadata log is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataLogConfig {
-    /// `metadata.log.dir`, when set: one of the data directories.
-    pub directory: Option<PathBuf>,
     /// `metadata.log.max.record.bytes.between.snapshots`.
     pub snapshot_bytes: u64,
     /// `metadata.log.max.snapshot.interval.ms`; 0 is never.
@@ -51,7 +48,6 @@ impl MetadataLogConfig {
             values.u32("metadata.log.segment.bytes")?
         };
         Ok(Self {
-            directory: directory(values)?,
             snapshot_bytes: unsigned("metadata.log.max.record.bytes.between.snapshots")?,
             snapshot_interval_ms: unsigned("metadata.log.max.snapshot.interval.ms")?,
             segment_bytes,
@@ -60,28 +56,6 @@ impl MetadataLogConfig {
             retention_ms: values.i64("metadata.max.retention.ms")?,
             is_static_quorum: values.list("controller.quorum.voters").next().is_some(),
             controller_listeners,
-        })
-    }
-}
-
-/// A metadata log elsewhere would be taken for missing, and every partition for a stray: so it must be where we look.
-fn directory(values: Values<'_>) -> Result<Option<PathBuf>, ConfigError> {
-    const NAME: &str = "metadata.log.dir";
-    let Some(given) = values.set(NAME).filter(|given| !given.is_empty()) else {
-        return Ok(None);
-    };
-    let dirs = if values.set("log.dirs").is_some() {
-        "log.dirs"
-    } else {
-        "log.dir"
-    };
-    if values.list(dirs).any(|dir| dir == given) {
-        Ok(Some(PathBuf::from(given)))
-    } else {
-        Err(ConfigError::Unsupported {
-            name: NAME,
-            value: given.to_owned(),
-            remedy: "the metadata log lies in a data directory; name one of log.dirs, or move it there",
         })
     }
 }
@@ -146,21 +120,5 @@ mod tests {
             .map(ToString::to_string)
             .collect();
         assert_eq!(shown, ["CONTROLLER://host.example:9093"]);
-    }
-
-    // Goal: a metadata log elsewhere is refused, not overlooked. Method: the data directory, and another one.
-    #[test]
-    fn directory() {
-        assert_eq!(resolve(&[]).unwrap().directory, None);
-        let set = resolve(&[("log.dirs", "/a"), ("metadata.log.dir", "/a")]).unwrap();
-        assert_eq!(set.directory, Some(PathBuf::from("/a")));
-        let error = resolve(&[("log.dirs", "/a"), ("metadata.log.dir", "/b")]).unwrap_err();
-        assert!(matches!(
-            error,
-            ConfigError::Unsupported {
-                name: "metadata.log.dir",
-                ..
-            }
-        ));
     }
 }

@@ -152,6 +152,7 @@ async fn open_log<D: Disk>(
 fn log_config(config: &MetadataLogConfig) -> LogConfig {
     LogConfig {
         segment_size_bytes_max: config.segment_bytes,
+        segment_ms: config.segment_ms,
         ..LogConfig::default()
     }
 }

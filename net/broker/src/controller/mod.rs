@@ -13,6 +13,8 @@ mod format;
 mod load;
 mod restore;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod write;
 
 use std::cell::{Cell, RefCell};

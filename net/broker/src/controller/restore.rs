@@ -79,16 +79,17 @@ pub(super) async fn newest<D: Disk>(
     snapshots: &mut Snapshots,
 ) -> Result<State, BootError> {
     let (start, end) = (log.log_start(), log.log_end());
+    let ids: Vec<SnapshotId> = snapshots.keys().copied().collect();
+    let useless = ids.iter().filter(|id| id.end < start);
+    for id in useless {
+        remove(disk, &log.directory().join(id.file_name())).await?;
+        snapshots.remove(id);
+    }
     let ids: Vec<SnapshotId> = snapshots.keys().rev().copied().collect();
     for id in ids {
         let path = log.directory().join(id.file_name());
         if end < id.end {
             return Err(BootError::MetadataLogLost { path, log_end: end });
-        }
-        if id.end < start {
-            remove(disk, &path).await?;
-            snapshots.remove(&id);
-            continue;
         }
         let bytes = disk.read_file(&path, SNAPSHOT_BYTES_MAX).await;
         let bytes = bytes.map_err(BootError::MetadataFile)?;

@@ -15,13 +15,15 @@ use std::rc::Rc;
 use bytes::Bytes;
 use pelton_machine::controller::QuorumImage;
 use pelton_machine::image::MetadataImage;
+use pelton_model::config::metadata_log::MetadataLogConfig;
 use pelton_model::{Offset, Timestamp};
 use pelton_protocol::metadata_snapshot::{SnapshotEncoder, SnapshotId};
+use pelton_storage::StorageError;
 use pelton_storage::disk::{Disk, DiskError, DiskFile, OpenMode};
 use pelton_transport::net::Net;
 
 use super::Controller;
-use super::restore::SnapshotFacts;
+use super::restore::{SnapshotFacts, Snapshots};
 use crate::env::Env;
 use crate::shard::Shard;
 
@@ -67,6 +69,7 @@ impl<E: Env> Controller<E> {
     /// Writes snapshots and removes what they make superfluous, until the shard stops.
     pub(crate) async fn run_snapshots(self: Rc<Self>, shard: Rc<Shard<E>>) {
         let mut retry_at = shard.net.now();
+        self.clean(&shard).await;
         while !shard.is_stopping.get() {
             shard
                 .net
@@ -77,10 +80,14 @@ impl<E: Env> Controller<E> {
                 continue;
             }
             match self.write_snapshot(&shard).await {
-                Ok(()) => {}
+                Ok(()) => self.clean(&shard).await,
                 Err(error) => {
                     tracing::error!(%error, "cannot write a metadata snapshot");
                     retry_at = now.plus_ms(RETRY_MS);
+                    if error.operation == "sync" {
+                        // The device lost something: nobody knows what else.
+                        self.has_failed.set(true);
+                    }
                 }
             }
         }
@@ -159,6 +166,54 @@ impl<E: Env> Controller<E> {
         put_in_place(disk, &file, &part, &path).await?;
         Ok(Some(position))
     }
+
+    /// Moves the log's start to the end of `next`, and removes the snapshots before it.
+    async fn drop_before(&self, shard: &Shard<E>, next: SnapshotId) -> Result<(), StorageError> {
+        // Segments go a few at a time; the start moves at once.
+        let mut segments = self.log.segment_count();
+        loop {
+            self.log
+                .advance_log_start(next.end, shard.net.now())
+                .await?;
+            let left = self.log.segment_count();
+            if left == segments {
+                break;
+            }
+            segments = left;
+        }
+        let doomed: Vec<SnapshotId> = {
+            let snapshots = self.snapshots.borrow();
+            snapshots.range(..next).map(|(id, _)| *id).collect()
+        };
+        let disk = shard.store.disk();
+        for id in doomed {
+            let path = self.log.directory().join(id.file_name());
+            disk.remove_file(&path).await?;
+            self.snapshots.borrow_mut().remove(&id);
+            tracing::info!(snapshot = %id, "removed a metadata snapshot beyond its retention");
+        }
+        disk.sync_dir(self.log.directory()).await?;
+        Ok(())
+    }
+
+    /// Removes the oldest snapshots beyond the retention, and the part of the log before the next ones.
+    async fn clean(&self, shard: &Shard<E>) {
+        loop {
+            let next = {
+                let snapshots = self.snapshots.borrow();
+                let now = shard.net.wall_clock();
+                let config = &shard.config.metadata_log;
+                first_to_keep(&snapshots, self.log.size_bytes(), config, now)
+            };
+            let Some(next) = next else {
+                return;
+            };
+            if let Err(error) = self.drop_before(shard, next).await {
+                tracing::error!(%error, "cannot remove old metadata");
+                return;
+            }
+        }
+    }
 }
 
 async fn put<F: DiskFile>(file: &F, batch: Bytes, position: &mut u64) -> Result<(), DiskError> {
@@ -166,4 +221,24 @@ async fn put<F: DiskFile>(file: &F, batch: Bytes, position: &mut u64) -> Result<
     file.write_all_at(&[batch], *position).await?;
     *position += size_bytes;
     Ok(())
+}
+
+/// The second oldest snapshot, when the oldest is beyond the retention by size or by time.
+pub(super) fn first_to_keep(
+    snapshots: &Snapshots,
+    log_bytes: u64,
+    config: &MetadataLogConfig,
+    now: Timestamp,
+) -> Option<SnapshotId> {
+    let mut oldest_first = snapshots.iter();
+    let (_, oldest) = oldest_first.next()?;
+    let (next, _) = oldest_first.next()?;
+    let snapshot_bytes: u64 = snapshots.values().map(|facts| facts.size_bytes).sum();
+    let is_too_large = u64::try_from(config.retention_bytes)
+        .is_ok_and(|bytes_max| bytes_max < log_bytes + snapshot_bytes);
+    let is_too_old = config.retention_ms >= 0
+        && oldest
+            .last_contained
+            .is_some_and(|at| config.retention_ms < now.0.saturating_sub(at.0));
+    (is_too_large || is_too_old).then_some(*next)
 }

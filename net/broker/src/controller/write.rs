@@ -61,6 +61,9 @@ impl<E: Env> Controller<E> {
             max_timestamp: now,
             leader_epoch: self.epoch,
         };
+        if self.log.roll_due(now) {
+            self.log.roll(None).await?;
+        }
         let size_bytes = batch.len() as u64;
         self.log.append(&[batch], &[facts]).await?;
         self.unsnapshotted_bytes

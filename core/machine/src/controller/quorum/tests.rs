@@ -1,5 +1,7 @@
 //! Tests of the quorum of one, and of the bootstrap of a formatted directory.
 
+use std::collections::BTreeMap;
+
 use pelton_model::record_type::control::{ControlRecord, KRaftVersionRecord};
 use pelton_model::record_type::metadata::{FeatureLevelRecord, MetadataRecord};
 use pelton_model::{LeaderEpoch, NodeId, TopicId};
@@ -26,6 +28,8 @@ fn node() -> BrokerStart {
         features: supported_features(),
         rack: None,
         log_dirs: vec![DIRECTORY],
+        cordoned_log_dirs: Vec::new(),
+        found: BTreeMap::new(),
     }
 }
 
