@@ -28,6 +28,8 @@ pub use entry::{IndexEntry, OffsetEntry, TimeEntry};
 
 /// Entries that a search reads at once.
 const SEARCH_BLOCK: u64 = 128;
+/// An index larger than this is rebuilt rather than read; Kafka's default is 10 MiB.
+const KEEP_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// No index file is larger: Kafka's `segment.index.bytes` is an i32.
 const INDEX_FILE_BYTES_MAX: u64 = i32::MAX as u64;
 
@@ -123,7 +125,11 @@ impl<F: DiskFile, E: IndexEntry> Index<F, E> {
         disk: &D,
         path: &Path,
     ) -> Result<(), DiskError> {
-        let file = Rc::new(disk.open(path, OpenMode::Truncate).await?);
+        let file = Rc::new(disk.open(path, OpenMode::Create).await?);
+        // Thousands of idle partitions: an empty file need not be changed to be empty.
+        if file.size_bytes().await? != 0 {
+            file.set_size(0).await?;
+        }
         let mut state = self.state.borrow_mut();
         state.file = Some(file);
         state.on_file = 0;
@@ -132,6 +138,33 @@ impl<F: DiskFile, E: IndexEntry> Index<F, E> {
         state.loaded = true;
         state.unsynced = true;
         Ok(())
+    }
+
+    /// Keeps the first entries, those that grow and for which `holds`, and cuts the file behind them; says whether the file was small
+    /// enough to be read for that.
+    pub(crate) async fn keep<D: Disk<File = F>>(
+        &self,
+        disk: &D,
+        path: &Path,
+        holds: impl Fn(&E) -> bool,
+    ) -> Result<bool, DiskError> {
+        let file = Rc::new(disk.open(path, OpenMode::Create).await?);
+        let size = file.size_bytes().await?;
+        let Some(size) = usize::try_from(size).ok().filter(|&s| s <= KEEP_BYTES_MAX) else {
+            return Ok(false);
+        };
+        let entries = decode_all::<E>(&file.read_at(0, size).await?);
+        let kept = entries.partition_point(holds);
+        if kept * E::BYTES != size {
+            file.set_size((kept * E::BYTES) as u64).await?;
+        }
+        let mut state = self.state.borrow_mut();
+        state.file = Some(file);
+        state.on_file = kept as u64;
+        state.pending.clear();
+        state.last = kept.checked_sub(1).map(|last| entries[last]);
+        state.loaded = true;
+        Ok(true)
     }
 
     /// Closes the file; it is opened again when needed.

@@ -1,10 +1,11 @@
 //! Opening a log: at once after a clean stop, by scanning after any other.
 //!
 //! Invariants:
-//! 1. After an unclean stop every batch from the segment that holds the recovery point on is verified; the first bad one
-//!    ends the log, later segments go.
+//! 1. After an unclean stop every batch from the recovery point on is verified; the first bad one ends the log, later
+//!    segments go. What lies below is taken as it is where index and headers lead to the point, else verified too.
 //! 2. Damage below the recovery point that is no torn tail is an error: those bytes were durable once, and cutting them
-//!    would lose acknowledged records in silence.
+//!    would lose acknowledged records in silence. It is no torn tail when a good batch stands anywhere behind it, or when
+//!    the damaged batch is there whole.
 //! 3. The recovery point never advances here without a sync, save after a clean stop, which synced everything.
 //! 4. Opening twice finds what opening once found.
 //!
@@ -20,7 +21,7 @@ use pelton_model::producer_state::ProducerStates;
 
 use super::life::Parts;
 use super::listing::{Files, Listing};
-use super::scan::{Scanned, scan};
+use super::scan::{ScanOptions, Scanned, scan};
 use super::{EPOCHS_FILE, Log, LogStore, METADATA_FILE, OpenOptions, Recovery, producers};
 use crate::config::{REFILL_BYTES, SNAPSHOT_BYTES_MAX, TEXT_FILE_BYTES_MAX};
 use crate::disk::{Disk, DiskError, DiskFile};
@@ -28,6 +29,17 @@ use crate::epoch::EpochCache;
 use crate::error::{Damage, StorageError};
 use crate::format;
 use crate::segment::{FileKind, Found, Home, MaxTimestamp, Segment, file_path};
+
+/// Why a segment is scanned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// For its indexes alone.
+    Indexes,
+    /// For the state of the log too, from its first byte.
+    Whole,
+    /// For the state of the log too, behind what was durable.
+    Rest,
+}
 
 /// A log being opened.
 struct Opening<D: Disk> {
@@ -37,6 +49,8 @@ struct Opening<D: Disk> {
     segments: Vec<Rc<Segment<D>>>,
     epochs: EpochCache,
     epochs_unwritten: bool,
+    /// Whether the file of the epochs could be read.
+    are_epochs_known: bool,
     producers: ProducerStates,
     log_end: Offset,
     truncated_bytes: u64,
@@ -70,6 +84,7 @@ impl<D: Disk> Log<D> {
             segments: Vec::new(),
             epochs: EpochCache::default(),
             epochs_unwritten: false,
+            are_epochs_known: false,
             producers: ProducerStates::new(),
             log_end: Offset::ZERO,
             truncated_bytes: 0,
@@ -147,9 +162,9 @@ impl<D: Disk> Opening<D> {
             self.settle_active().await?;
             self.load_producers(self.log_end).await?;
         } else {
-            let base = self.segments[scan_from].base;
-            self.load_producers(base).await?;
-            self.scan_rest(scan_from).await?;
+            let start = self.start_of_scan(scan_from, &files[scan_from].2).await?;
+            self.load_producers(start).await?;
+            self.scan_rest(scan_from, start).await?;
         }
         if self.log_end < self.options.log_start.unwrap_or(Offset::ZERO) {
             self.drop_everything().await?;
@@ -202,7 +217,9 @@ impl<D: Disk> Opening<D> {
     /// Scans one segment that is below the recovery point: damage is an error.
     async fn rebuild_indexes(&mut self, index: usize) -> Result<(), StorageError> {
         let segment = Rc::clone(&self.segments[index]);
-        let scanned = self.scan_segment(&segment, segment.base, false).await?;
+        let scanned = self
+            .scan_segment(&segment, segment.base, Purpose::Indexes)
+            .await?;
         if let Some(damaged) = scanned.damage {
             let position = scanned.good_bytes;
             return Err(StorageError::corrupt(
@@ -221,12 +238,21 @@ impl<D: Disk> Opening<D> {
         &mut self,
         segment: &Rc<Segment<D>>,
         expected: Offset,
-        replay: bool,
+        purpose: Purpose,
     ) -> Result<Scanned, StorageError> {
-        let interval = self.options.config.index_interval_bytes;
+        let options = ScanOptions {
+            expected,
+            interval: self.options.config.index_interval_bytes,
+            durable_to: self.options.recovery_point,
+            goes_on: purpose == Purpose::Rest,
+        };
+        let before = match purpose {
+            Purpose::Rest => segment.size_bytes(),
+            Purpose::Indexes | Purpose::Whole => 0,
+        };
         let (epochs, states) = (&mut self.epochs, &mut self.producers);
         let visit = |header: &BatchHeader, batch: &Bytes| {
-            if replay {
+            if purpose != Purpose::Indexes {
                 epochs.assign(header.leader_epoch, header.base_offset);
                 if producers::is_marker(header) {
                     producers::replay_markers(states, header, batch);
@@ -236,9 +262,9 @@ impl<D: Disk> Opening<D> {
             }
         };
         let directory = self.home.directory.clone();
-        let scanned = scan(segment, &directory, expected, interval, visit).await?;
-        self.scanned_bytes += scanned.good_bytes;
-        self.rebuilt_indexes += 2;
+        let scanned = scan(segment, &directory, options, visit).await?;
+        self.scanned_bytes += scanned.good_bytes - before;
+        self.rebuilt_indexes += if options.goes_on { 0 } else { 2 };
         Ok(scanned)
     }
 
@@ -255,17 +281,32 @@ impl<D: Disk> Opening<D> {
             return Ok(());
         }
         let expected = active.base;
-        let scanned = self.scan_segment(&active, expected, false).await?;
+        let scanned = self
+            .scan_segment(&active, expected, Purpose::Indexes)
+            .await?;
         self.accept(&active, scanned).await?;
         Ok(())
     }
 
-    /// Scans from segment `scan_from` to the end of the log.
-    async fn scan_rest(&mut self, scan_from: usize) -> Result<(), StorageError> {
+    /// Where the scan begins: at the recovery point, if the segment that holds it can be taken as it is up to there.
+    async fn start_of_scan(
+        &mut self,
+        scan_from: usize,
+        files: &Files,
+    ) -> Result<Offset, StorageError> {
+        let segment = Rc::clone(&self.segments[scan_from]);
+        let point = self.options.recovery_point;
+        let is_known = files.has_index && files.has_time_index && self.are_epochs_known;
+        let goes_on = is_known && segment.base < point && segment.resume_at(point).await?;
+        Ok(if goes_on { point } else { segment.base })
+    }
+
+    /// Scans from `start` in segment `scan_from` to the end of the log.
+    async fn scan_rest(&mut self, scan_from: usize, start: Offset) -> Result<(), StorageError> {
         for segment in &self.segments[..scan_from] {
             segment.set_synced();
         }
-        self.log_end = self.segments[scan_from].base;
+        self.log_end = start;
         let mut index = scan_from;
         while index < self.segments.len() {
             let segment = Rc::clone(&self.segments[index]);
@@ -276,12 +317,22 @@ impl<D: Disk> Opening<D> {
                 );
                 break;
             }
-            let scanned = self.scan_segment(&segment, self.log_end, true).await?;
+            let purpose = match index == scan_from && segment.base < start {
+                true => Purpose::Rest,
+                false => Purpose::Whole,
+            };
+            let before = segment.size_bytes();
+            let scanned = self.scan_segment(&segment, self.log_end, purpose).await?;
+            let is_unchanged = purpose == Purpose::Rest && scanned.file_bytes == before;
             let next = self.segments.get(index + 1).map(|next| next.base);
             let is_uncut = scanned.damage.as_ref().is_some_and(|damaged| damaged.blank)
                 && next == Some(scanned.next_offset);
             // Zeros that were prepared and never cut, but the next segment goes on where the records end.
             let whole = self.accept(&segment, scanned).await? || is_uncut;
+            if is_unchanged {
+                // Nothing was added to what was durable, and nothing cut: a cut may come undone until it is synced.
+                segment.set_synced();
+            }
             index += 1;
             if index < self.segments.len() && whole {
                 segment.finish().await?;
@@ -315,7 +366,12 @@ impl<D: Disk> Opening<D> {
         if let Some(damaged) = scanned.damage {
             let was_durable = scanned.next_offset < self.options.recovery_point;
             let old_format = damaged.damage == Damage::OldFormat && scanned.good_bytes == 0;
-            if (was_durable && damaged.inside) || (old_format && damaged.plausible) {
+            // Every byte of a batch that was durable is there, yet it is another batch.
+            let is_altered = damaged
+                .whole_to
+                .is_some_and(|end| end <= self.options.recovery_point);
+            if (was_durable && (damaged.inside || is_altered)) || (old_format && damaged.plausible)
+            {
                 let position = scanned.good_bytes;
                 return Err(StorageError::corrupt(
                     &damaged.path,
@@ -350,6 +406,7 @@ impl<D: Disk> Opening<D> {
             let contents = self.home.disk.read_file(&path, TEXT_FILE_BYTES_MAX).await?;
             if let Ok(entries) = format::decode_epochs(&contents) {
                 self.epochs = EpochCache::from_entries(entries);
+                self.are_epochs_known = true;
                 return Ok(());
             }
             tracing::warn!(file = %path.display(), "unreadable; rebuilding it from the batches");

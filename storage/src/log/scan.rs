@@ -35,8 +35,10 @@ pub(super) struct Scanned {
 pub(super) struct Damaged {
     pub(super) path: PathBuf,
     pub(super) damage: Damage,
-    /// Whether a good batch follows: damage in the middle, not a torn tail.
+    /// Whether a good batch follows: damage in the middle, not a torn tail. Looked for everywhere where records were durable.
     pub(super) inside: bool,
+    /// Where the damaged batch would end, if it is there from its header to its last byte.
+    pub(super) whole_to: Option<Offset>,
     /// Whether the length makes sense: not zeros or noise.
     pub(super) plausible: bool,
     /// Whether zeros begin here: space that was prepared and never written.
@@ -105,43 +107,99 @@ impl<F: DiskFile> Reader<F> {
         Ok(start.iter().take(HEADER_BYTES).all(|&byte| byte == 0))
     }
 
-    /// Whether a good batch follows the bad one at the position.
+    /// The offset behind the batch at the position, if all of its bytes are there and it continues the log at `expected`.
+    async fn whole_to(&mut self, expected: Offset) -> Result<Option<Offset>, DiskError> {
+        let start = self.bytes(HEADER_BYTES).await?;
+        let Ok(header) = BatchHeader::parse(&start) else {
+            return Ok(None);
+        };
+        let fits = header.size_bytes() as u64 <= self.file_bytes - self.position;
+        let continues = header.base_offset == expected && header.last_offset_delta >= 0;
+        Ok((fits && continues).then(|| header.next_offset()))
+    }
+
+    /// Whether a good batch follows the bad one at the position, by its length.
     async fn good_follows(&mut self) -> Result<bool, DiskError> {
         let start = self.bytes(HEADER_BYTES).await?;
         let Ok(header) = BatchHeader::parse(&start) else {
             return Ok(false);
         };
+        let bad = self.position;
         self.position += header.size_bytes() as u64;
-        if self.file_bytes <= self.position {
-            return Ok(false);
+        let follows = self.position < self.file_bytes && self.next().await?.is_ok();
+        self.position = bad;
+        Ok(follows)
+    }
+
+    /// Whether a good batch with offsets from `expected` on stands anywhere behind the position: a damaged length leads nowhere.
+    async fn good_follows_somewhere(&mut self, expected: Offset) -> Result<bool, DiskError> {
+        self.position += 1;
+        while self.position + HEADER_BYTES as u64 <= self.file_bytes {
+            let block = self.bytes(HEADER_BYTES).await?;
+            if block.len() < HEADER_BYTES {
+                break;
+            }
+            let starts = block.len() - HEADER_BYTES + 1;
+            let candidate = (0..starts).find(|&at| may_begin_batch(&block[at..], expected));
+            self.position += candidate.unwrap_or(starts) as u64;
+            if candidate.is_some() {
+                if self.next().await?.is_ok() {
+                    return Ok(true);
+                }
+                self.position += 1;
+            }
         }
-        Ok(self.next().await?.is_ok())
+        Ok(false)
     }
 }
 
-/// Scans `segment` from its first byte, rebuilding both indexes; `visit` sees every good batch.
+fn may_begin_batch(bytes: &[u8], expected: Offset) -> bool {
+    const MAGIC_AT: usize = 16;
+    if bytes[MAGIC_AT] != 2 {
+        return false;
+    }
+    let base_offset = (&bytes[..8]).get_i64();
+    // A segment spans less than this.
+    let span = i64::from(i32::MAX);
+    expected.0 <= base_offset && base_offset - expected.0 <= span
+}
+
+/// What a scan starts with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScanOptions {
+    /// The least offset that may come.
+    pub(super) expected: Offset,
+    /// Kafka's `index.interval.bytes`.
+    pub(super) interval: u32,
+    /// Records below were durable once.
+    pub(super) durable_to: Offset,
+    /// Whether to go on behind what the segment holds ([`Segment::resume_at`]), instead of at its first byte.
+    pub(super) goes_on: bool,
+}
+
+/// Scans `segment`, rebuilding both indexes; `visit` sees every good batch.
 ///
-/// The segment's size is then that of the good batches; the file itself is not cut. `expected` is the least offset
-/// that may come.
+/// The segment's size is then that of the good batches; the file itself is not cut.
 pub(super) async fn scan<D: Disk>(
     segment: &Segment<D>,
     directory: &Path,
-    expected: Offset,
-    interval: u32,
+    options: ScanOptions,
     mut visit: impl FnMut(&BatchHeader, &Bytes),
 ) -> Result<Scanned, DiskError> {
     let file = segment.file().await?;
     let file_bytes = file.size_bytes().await?;
-    segment.restart();
-    segment.reset_indexes().await?;
+    if !options.goes_on {
+        segment.restart();
+        segment.reset_indexes().await?;
+    }
     let mut reader = Reader {
         file,
         file_bytes,
-        position: 0,
+        position: segment.size_bytes(),
         block: Bytes::new(),
         block_start: 0,
     };
-    let mut next_offset = expected.max(segment.base);
+    let mut next_offset = options.expected.max(segment.base);
     let mut damage = None;
     while reader.position < file_bytes {
         let verdict = reader.next().await?.and_then(|(header, batch)| {
@@ -157,7 +215,7 @@ pub(super) async fn scan<D: Disk>(
                     max_timestamp: header.max_timestamp,
                     leader_epoch: header.leader_epoch,
                 };
-                if segment.note(&facts, batch.len(), interval) {
+                if segment.note(&facts, batch.len(), options.interval) {
                     segment.write_out_indexes().await?;
                 }
                 visit(&header, &batch);
@@ -174,13 +232,18 @@ pub(super) async fn scan<D: Disk>(
     let good_bytes = segment.size_bytes();
     assert!(good_bytes <= file_bytes);
     let damage = match damage {
-        Some(damage) => Some(Damaged {
-            path: file_path(directory, segment.base, FileKind::Log),
-            plausible: reader.length_fits().await?,
-            blank: reader.is_blank().await?,
-            inside: reader.good_follows().await?,
-            damage,
-        }),
+        Some(damage) => {
+            let was_durable = next_offset < options.durable_to;
+            Some(Damaged {
+                path: file_path(directory, segment.base, FileKind::Log),
+                plausible: reader.length_fits().await?,
+                blank: reader.is_blank().await?,
+                whole_to: reader.whole_to(next_offset).await?,
+                inside: reader.good_follows().await?
+                    || (was_durable && reader.good_follows_somewhere(next_offset).await?),
+                damage,
+            })
+        }
         None => None,
     };
     Ok(Scanned {

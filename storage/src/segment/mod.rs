@@ -9,6 +9,7 @@
 //! Retention and compaction work on closed segments from outside.
 
 mod age;
+mod checkpoint;
 mod doom;
 pub(crate) mod pace;
 mod prepared;
@@ -394,7 +395,7 @@ impl<D: Disk> Segment<D> {
     /// Ends the writing: the last time entry, as Kafka does, and both indexes whole on file. A segment that was not
     /// written to since it was opened is whole already.
     pub(crate) async fn finish(&self) -> Result<(), DiskError> {
-        if !self.offsets.is_loaded() || self.synced.get() {
+        if !self.offsets.is_loaded() || (self.synced.get() && self.is_finished()) {
             return Ok(());
         }
         self.load_indexes().await?;
@@ -406,6 +407,13 @@ impl<D: Disk> Segment<D> {
         self.write_out_indexes().await?;
         self.offsets.trim().await?;
         self.times.trim().await
+    }
+
+    /// Whether the time index ends with the largest timestamp already. Loaded indexes only.
+    fn is_finished(&self) -> bool {
+        let last = self.times.last().map(|last| last.timestamp);
+        let max = self.max_timestamp.get().map(|max| max.timestamp);
+        last == max
     }
 
     /// Cuts the log file behind `size` bytes.

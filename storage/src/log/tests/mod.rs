@@ -2,6 +2,7 @@
 
 mod ahead;
 mod basics;
+mod checkpointed;
 mod compaction;
 mod files;
 mod lookup;
