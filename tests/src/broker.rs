@@ -36,11 +36,19 @@ pub struct Options {
     pub arguments: Vec<String>,
     /// The log directories, in place of one of the broker's own.
     pub directories: Vec<PathBuf>,
+    /// A directory that is a volume of so many bytes while the process lives (needs the right to mount).
+    pub small_volume: Option<(PathBuf, u64)>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { shards: 1, settings: Vec::new(), arguments: Vec::new(), directories: Vec::new() }
+        Self {
+            shards: 1,
+            settings: Vec::new(),
+            arguments: Vec::new(),
+            directories: Vec::new(),
+            small_volume: None,
+        }
     }
 }
 
@@ -189,6 +197,18 @@ impl Broker {
         })
     }
 
+    /// Changes the log directories of its next start.
+    pub fn set_directories(&mut self, directories: Vec<PathBuf>) {
+        self.options.directories = directories;
+    }
+
+    /// Adds a `--set` argument for its next start.
+    pub fn set(&mut self, setting: &str) {
+        let name = setting.split('=').next().unwrap_or_default();
+        self.options.settings.retain(|given| given.split('=').next() != Some(name));
+        self.options.settings.push(setting.to_owned());
+    }
+
     /// Starts it again on the same data and the same port.
     ///
     /// # Panics
@@ -303,8 +323,21 @@ fn build() -> PathBuf {
         .expect("cargo names the executable")
 }
 
+/// The binary, in a mount namespace of its own where it gets a small volume.
+fn program(options: &Options) -> Command {
+    let Some((directory, bytes)) = &options.small_volume else {
+        return Command::new(binary());
+    };
+    std::fs::create_dir_all(directory).expect("a place to mount");
+    let script = r#"mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@""#;
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script, "sh", &bytes.to_string()]);
+    command.arg(directory).arg(binary());
+    command
+}
+
 fn launch(data_dir: &Path, listen: &str, options: &Options) -> (Process, SocketAddr) {
-    let mut command = Command::new(binary());
+    let mut command = program(options);
     let directories: Vec<&str> =
         options.directories.iter().map(|dir| dir.to_str().expect("UTF-8")).collect();
     let directories = directories.join(",");

@@ -150,7 +150,7 @@ impl fmt::Display for BootError {
             ),
             Self::PartitionTwice { path, other } => write!(
                 f,
-                "a partition lies in {} and in {}: a move between directories was cut off; remove the one that is out of date",
+                "a partition lies in two directories, {} and {}: a move between them was cut off; remove the one that is out of date",
                 path.display(),
                 other.display()
             ),

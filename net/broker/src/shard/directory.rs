@@ -51,8 +51,6 @@ impl fmt::Display for DirIndex {
 #[derive(Debug)]
 pub(crate) struct DirectoryStates {
     failed: Vec<Cell<bool>>,
-    /// Whether any has: the only question where all is well.
-    any: Cell<bool>,
 }
 
 impl DirectoryStates {
@@ -60,18 +58,12 @@ impl DirectoryStates {
     pub(crate) fn new(count: usize) -> Self {
         Self {
             failed: (0..count).map(|_| Cell::new(false)).collect(),
-            any: Cell::new(false),
         }
     }
 
     /// Whether the directory has failed, or could not be opened at the start.
     pub(crate) fn is_failed(&self, dir: DirIndex) -> bool {
         self.failed.get(dir.index()).is_none_or(Cell::get)
-    }
-
-    /// Whether any directory has failed.
-    pub(crate) fn any_failed(&self) -> bool {
-        self.any.get()
     }
 
     /// Notes the directories that could not be opened at the start.
@@ -84,9 +76,7 @@ impl DirectoryStates {
     /// Notes the failure; whether it is news.
     fn fail(&self, dir: DirIndex) -> bool {
         let known = self.failed.get(dir.index());
-        let is_news = known.is_some_and(|failed| !failed.replace(true));
-        self.any.set(self.any.get() || is_news);
-        is_news
+        known.is_some_and(|failed| !failed.replace(true))
     }
 }
 
@@ -115,9 +105,6 @@ impl<E: Env> Shard<E> {
 
     /// Whether this node's replica of a partition lies in a directory that is not there.
     pub(crate) fn is_replica_offline(&self, partition: &PartitionImage) -> bool {
-        if !self.directories.any_failed() {
-            return false;
-        }
         let named = partition.directory(self.config.node_id);
         named.is_some_and(|named| {
             !is_unassigned(named)
