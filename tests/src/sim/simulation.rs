@@ -77,7 +77,9 @@ fn run_with(seed: u64, cuts: Cuts) -> Result<Summary, String> {
     pelton_model::map::seed(0x5eed);
     let world = World::new(seed, STEPS_MAX);
     let outcome =
-        log_into(&world, || catch_unwind(AssertUnwindSafe(|| Simulation::new(&world, cuts).run())));
+        log_into(&world, || {
+            catch_unwind(AssertUnwindSafe(|| Simulation::new(&world, seed, cuts).run()))
+        });
     match outcome {
         Ok(summary) => Ok(summary),
         Err(panic) => {
@@ -109,6 +111,10 @@ struct Plan {
     idle_ms: Option<u64>,
     has_large_frames: bool,
     cuts: Cuts,
+    /// Log directories; the first holds the metadata log.
+    directories: u64,
+    /// Failures of the device of a directory that is not the first.
+    device_failures: u64,
 }
 
 struct Simulation {
@@ -124,7 +130,7 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn new(world: &World, cuts: Cuts) -> Self {
+    fn new(world: &World, seed: u64, cuts: Cuts) -> Self {
         let network = Network::new(world);
         let disk = MemoryDisk::new();
         let bench = Bench::new(world, &network);
@@ -149,7 +155,14 @@ impl Simulation {
             idle_ms: random.percent(30).then(|| random.between(30_000, 60_000)),
             has_large_frames: random.percent(20),
             cuts,
+            directories: 1,
+            device_failures: 0,
         });
+        // Chance of its own, so that the seeds known so far take the course they took.
+        let mut random = Random::new(!seed);
+        let directories = random.between(1, 3);
+        let can_fail = directories > 1 && random.percent(30);
+        let plan = Plan { directories, device_failures: u64::from(can_fail), ..plan };
         let settings = world.draw(|random| settings(random, &plan));
         world.note(|| format!("{plan:?} {settings:?} network {quality:?}"));
         let life = Life::start(world, &network, &disk, 0, &settings);
@@ -240,8 +253,12 @@ impl Simulation {
     fn disturb(&mut self) {
         let plan = self.plan.clone();
         let mut faults: Vec<(u64, Fault)> = Vec::new();
-        let counts =
-            [(plan.kills, Fault::Kill), (plan.stops, Fault::Stop), (plan.resets, Fault::Reset)];
+        let counts = [
+            (plan.kills, Fault::Kill),
+            (plan.stops, Fault::Stop),
+            (plan.resets, Fault::Reset),
+            (plan.device_failures, Fault::Device),
+        ];
         for (count, fault) in counts {
             for _ in 0..count {
                 let at = self.world.draw(|random| random.below(plan.spread_ms * 1_000_000));
@@ -269,9 +286,28 @@ impl Simulation {
                     self.start();
                 }
                 Fault::Stop => {}
+                Fault::Device => self.fail_device(),
             }
             self.disturbed();
         }
+    }
+
+    /// The device of a directory fails and is there again when the process is: what lay elsewhere went on meanwhile, and nothing that
+    /// was acknowledged is lost.
+    fn fail_device(&mut self) {
+        let directory = self.world.draw(|random| random.between(1, self.plan.directories - 1));
+        let directory =
+            directories(self.plan.directories).swap_remove(usize::try_from(directory).unwrap());
+        self.bench.disk_fails.set(true);
+        self.world.note(|| format!("the device of {directory} fails"));
+        self.disk.break_below(Path::new(&directory), EIO);
+        let until = self.world.now() + self.world.draw(|random| random.magnitude(20_000_000_000));
+        while self.world.now() < until {
+            self.step();
+        }
+        self.kill();
+        self.disk.mend();
+        self.start();
     }
 
     fn disturbed(&self) {
@@ -345,8 +381,16 @@ impl Simulation {
         self.step_until(HEALED_MS_MAX, "the check of everything", move || bench.busy.get() == 0);
     }
 
+    /// Whether every directory has the file; either all have it or none.
     fn has_file(&self, name: &str) -> bool {
-        let path = Path::new(DIRECTORY).join(name);
+        let found = directories(self.plan.directories).into_iter().map(|dir| self.has(&dir, name));
+        let found: Vec<bool> = found.collect();
+        assert!(found.iter().all(|has| *has == found[0]), "{name}: {found:?}");
+        found[0]
+    }
+
+    fn has(&self, directory: &str, name: &str) -> bool {
+        let path = Path::new(directory).join(name);
         let mut opening = std::pin::pin!(self.disk.open(&path, OpenMode::Read));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         matches!(opening.as_mut().poll(&mut context), std::task::Poll::Ready(Ok(_)))
@@ -358,10 +402,21 @@ enum Fault {
     Kill,
     Stop,
     Reset,
+    Device,
+}
+
+/// The error of a device that is gone.
+const EIO: i32 = 5;
+
+/// The first `count` log directories.
+fn directories(count: u64) -> Vec<String> {
+    let more = (1..count).map(|index| format!("{DIRECTORY}-{index}"));
+    std::iter::once(DIRECTORY.to_owned()).chain(more).collect()
 }
 
 fn settings(random: &mut Random, plan: &Plan) -> Settings {
     let mut config = BTreeMap::new();
+    config.insert("log.dirs".to_owned(), directories(plan.directories).join(","));
     if let Some(idle_ms) = plan.idle_ms {
         config.insert("connections.max.idle.ms".to_owned(), idle_ms.to_string());
     }
