@@ -95,37 +95,38 @@ async fn load<E: Env>(
     cluster_id: String,
 ) -> Result<Taken<E::Disk>, BootError> {
     let config = &*shard.config;
-    let mut inventories = Vec::with_capacity(paths.len());
-    let mut directories = Vec::with_capacity(paths.len());
-    for (path, place) in paths.into_iter().zip(&mut dirs) {
-        let inventory = match place {
-            None => None,
-            Some(dir) => {
-                let options = DirOptions {
-                    node_id: config.node_id,
-                    cluster_id: Some(cluster_id.clone()),
-                    new_cluster_id: cluster_id.clone(),
-                    new_directory_id: shard.draw_id(),
-                };
-                unless_offline(config, &path, dir.load(&options).await)?
-            }
+    let mut inventories: Vec<Option<Inventory>> = paths.iter().map(|_| None).collect();
+    // The metadata directory first: were it new and another not, the next start would be refused.
+    let mut order: Vec<usize> = (0..paths.len()).collect();
+    order.sort_by_key(|&index| paths[index] != config.metadata_log_dir);
+    for index in order {
+        let Some(dir) = &dirs[index] else { continue };
+        let path = &paths[index];
+        let options = DirOptions {
+            node_id: config.node_id,
+            cluster_id: Some(cluster_id.clone()),
+            new_cluster_id: cluster_id.clone(),
+            new_directory_id: shard.draw_id(),
         };
-        if inventory.is_none() {
-            *place = None;
+        let inventory = unless_offline(config, path, dir.load(&options).await)?;
+        match &inventory {
+            None => dirs[index] = None,
+            Some(inventory) if *path != config.metadata_log_dir => {
+                check_metadata_is_elsewhere(path, inventory)?;
+            }
+            Some(_) => {}
         }
-        if let Some(inventory) = &inventory
-            && path != config.metadata_log_dir
-        {
-            check_metadata_is_elsewhere(&path, inventory)?;
-        }
-        directories.push(Directory {
+        inventories[index] = inventory;
+    }
+    let found = paths.into_iter().zip(&inventories);
+    let directories: Vec<Directory> = found
+        .map(|(path, inventory)| Directory {
             id: inventory.as_ref().map(|found| found.meta.directory_id),
             takes_partitions: config.log_dirs.contains(&path),
             is_cordoned: config.cordoned_log_dirs.contains(&path),
             path,
-        });
-        inventories.push(inventory);
-    }
+        })
+        .collect();
     let is_usable = |directory: &Directory| directory.takes_partitions && directory.id.is_some();
     if !directories.iter().any(is_usable) {
         return Err(BootError::NoLogDirectory);

@@ -74,6 +74,7 @@ impl<E: Env> Shard<E> {
             }
             if let Err(error) = slot.log.delete(self.net.now()).await {
                 tracing::warn!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot delete the log");
+                self.blame(slot.dir, &error);
             }
         }
     }

@@ -7,6 +7,8 @@
 
 use std::rc::Rc;
 
+use pelton_storage::StorageError;
+
 use super::Shard;
 use super::slot::Slot;
 use crate::env::Env;
@@ -23,7 +25,7 @@ impl<E: Env> Shard<E> {
     }
 
     /// Lets logs rest (maintenance, once a second).
-    pub(crate) async fn sweep_logs(&self, sweep: u64) {
+    pub(crate) async fn sweep_logs(self: &Rc<Self>, sweep: u64) {
         let mut open = self.open_slots();
         let mut excess = open.len().saturating_sub(self.open_logs_max());
         if excess == 0 && !sweep.is_multiple_of(REST_AFTER_SWEEPS) {
@@ -38,7 +40,11 @@ impl<E: Env> Shard<E> {
             excess = excess.saturating_sub(1);
             slot.is_resting.set(true);
             if let Err(error) = slot.log.rest().await {
-                // Whoever uses it next is told; a log that was deleted meanwhile has no next.
+                if !matches!(error, StorageError::Closed { .. }) {
+                    self.fail_log(&slot, &error);
+                    continue;
+                }
+                // Deleted meanwhile.
                 tracing::debug!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot close the files of an idle log");
             }
         }
