@@ -187,6 +187,7 @@ async fn lead<E: Env>(shard: &Rc<Shard<E>>) -> Result<(LogDirs<E::Disk>, Serving
     let opening = Arc::new(opening);
     let controller = Controller::start(shard, loaded, &node, &quorum).await?;
     controller.publish(shard, Some(opening)).await;
+    controller.follow_cordons(shard).await;
     shard
         .net
         .spawn(TaskClass::Request, Rc::clone(&controller).run());

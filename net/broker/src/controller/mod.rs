@@ -173,13 +173,31 @@ impl<E: Env> Controller<E> {
             return answer;
         }
         if let Err(error) = self.write(shard, &records).await {
-            tracing::error!(%error, "the metadata log failed: the metadata changes no more");
-            self.has_failed.set(true);
-            shard.blame(shard.metadata_dir(), &error);
+            self.on_failed(shard, &error);
             return Answer::Unavailable(ErrorCode::KafkaStorageError);
         }
         self.publish(shard, None).await;
+        self.follow_cordons(shard).await;
         answer
+    }
+
+    /// Registers the directories that the settings cordon, where that has changed.
+    pub(crate) async fn follow_cordons(&self, shard: &Rc<Shard<E>>) {
+        let node = shard.config.node_id;
+        let decision = controller::cordon(&self.image.borrow(), node, &shard.cordoned_ids());
+        if decision.records.is_empty() || self.has_failed.get() {
+            return;
+        }
+        match self.write(shard, &decision.records).await {
+            Ok(()) => self.publish(shard, None).await,
+            Err(error) => self.on_failed(shard, &error),
+        }
+    }
+
+    fn on_failed(&self, shard: &Rc<Shard<E>>, error: &StorageError) {
+        tracing::error!(%error, "the metadata log failed: the metadata changes no more");
+        self.has_failed.set(true);
+        shard.blame(shard.metadata_dir(), error);
     }
 
     /// The metadata directory failed: nothing is decided any more.

@@ -116,6 +116,6 @@ async fn described<E: Env>(
             .collect(),
         total_bytes: bytes(space.total_bytes),
         usable_bytes: bytes(space.usable_bytes),
-        is_cordoned: directory.is_cordoned,
+        is_cordoned: shard.is_cordoned(directory),
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use pelton_machine::controller::is_unassigned;
 use pelton_machine::image::PartitionImage;
-use pelton_model::ErrorCode;
+use pelton_model::{ErrorCode, TopicId};
 use pelton_storage::StorageError;
 use pelton_storage::dir::probe;
 use pelton_storage::disk::DiskError;
@@ -25,7 +25,7 @@ use pelton_transport::net::{Net, TaskClass};
 use super::Shard;
 use super::message::{LogSize, Message, Response};
 use super::slot::Slot;
-use crate::boot::Found;
+use crate::boot::{Directory, Found};
 use crate::controller::Command;
 use crate::env::Env;
 
@@ -128,6 +128,18 @@ impl<E: Env> Shard<E> {
             size_bytes: slot.log.size_bytes(),
         });
         sizes.collect()
+    }
+
+    /// Whether a directory takes no new partitions, as the settings are now.
+    pub(crate) fn is_cordoned(&self, directory: &Directory) -> bool {
+        self.settings().cordoned_log_dirs.contains(&directory.path)
+    }
+
+    /// The ids of the directories that take no new partitions.
+    pub(crate) fn cordoned_ids(&self) -> Vec<TopicId> {
+        let directories = self.identity().directories.iter();
+        let cordoned = directories.filter(|directory| self.is_cordoned(directory));
+        cordoned.filter_map(|directory| directory.id).collect()
     }
 
     /// The directory of the metadata log.
