@@ -86,6 +86,8 @@ pub const INDEX_PENDING_MAX: usize = 64;
 pub const HEADER_BLOCK_BYTES: usize = 4 * 1024;
 /// Bytes read at once while a segment is scanned for recovery.
 pub const RECOVERY_BLOCK_BYTES: usize = 1024 * 1024;
+/// Bytes that a scan reads before it lets the shard's other tasks run.
+pub const SCAN_TURN_BYTES: u64 = 16 * 1024 * 1024;
 /// Bytes of a small text file (checkpoint, properties) that are read at most.
 pub const TEXT_FILE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Bytes of a start-up manifest that are written and read at most: 100 000 partitions with ten producers each take a third.

@@ -9,6 +9,19 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+/// Lets the other tasks of the shard run before going on.
+pub async fn yield_now() {
+    let mut has_yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// A wake-up that is remembered: [`Notify::notify`] before [`Notify::notified`] is not lost. One waiter at a time.
 #[derive(Debug, Default)]
 pub struct Notify {

@@ -108,7 +108,21 @@ pub async fn run<E: Env>(
         stop::follow(&shard).await;
         return Ok(());
     }
-    match lead(&shard).await {
+    let mut stop = std::pin::pin!(stop);
+    let led = async { Some(lead(&shard).await) };
+    let stopped = async {
+        stop.as_mut().await;
+        None
+    };
+    // A start may take minutes: it must not be deaf to a stop.
+    let led = futures_lite::future::or(Box::pin(led), stopped).await;
+    let Some(led) = led else {
+        tracing::info!("stopped before serving; the next start goes on from here");
+        shard.is_stopping.set(true);
+        stop::abandon(&shard).await;
+        return Ok(());
+    };
+    match led {
         Ok((dirs, serving)) => {
             on_serving(&serving);
             let dirs = Rc::new(dirs);

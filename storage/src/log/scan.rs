@@ -10,9 +10,10 @@ use std::rc::Rc;
 use bytes::{Buf, Bytes};
 use pelton_model::Offset;
 use pelton_model::batch::{BatchError, BatchHeader, HEADER_BYTES, LOG_OVERHEAD_BYTES, verify_crc};
+use pelton_model::task::yield_now;
 
 use super::BatchFacts;
-use crate::config::RECOVERY_BLOCK_BYTES;
+use crate::config::{RECOVERY_BLOCK_BYTES, SCAN_TURN_BYTES};
 use crate::disk::{Disk, DiskError, DiskFile, OpenMode};
 use crate::error::Damage;
 use crate::segment::{FileKind, Home, Segment, file_path};
@@ -199,6 +200,7 @@ pub(super) async fn scan<D: Disk>(
         block: Bytes::new(),
         block_start: 0,
     };
+    let mut yielded_at = reader.position;
     let mut next_offset = options.expected.max(segment.base);
     let mut damage = None;
     while reader.position < file_bytes {
@@ -220,6 +222,10 @@ pub(super) async fn scan<D: Disk>(
                 }
                 visit(&header, &batch);
                 reader.position += batch.len() as u64;
+                if reader.position - yielded_at >= SCAN_TURN_BYTES {
+                    yielded_at = reader.position;
+                    yield_now().await;
+                }
                 next_offset = header.next_offset();
             }
             Err(found) => {

@@ -92,10 +92,21 @@ impl<E: Env> Shard<E> {
         let mine: Vec<TopicPartition> = mine.collect();
         let (shard, image) = (Rc::clone(self), Arc::clone(image));
         let opening = opening.cloned();
+        if opening.is_some() {
+            self.begin_opening(mine.len());
+        }
         let apply = move |id| {
             let (shard, image) = (Rc::clone(&shard), Arc::clone(&image));
             let opening = opening.clone();
-            async move { shard.apply_partition(&image, id, opening.as_deref()).await }
+            async move {
+                if opening.is_some() && !shard.goes_on_opening().await {
+                    return;
+                }
+                shard.apply_partition(&image, id, opening.as_deref()).await;
+                if opening.is_some() {
+                    shard.on_log_opened();
+                }
+            }
         };
         for_each(&self.net, TaskClass::Request, mine, apply).await;
         self.sync_created().await;
@@ -229,6 +240,7 @@ impl<E: Env> Shard<E> {
             }
         }
         let (log, recovery) = Log::open(&self.store, &place.directory, options).await?;
+        self.opening.add_scanned(recovery.scanned_bytes);
         if recovery.truncated_bytes > 0 {
             tracing::warn!(
                 topic = %place.name,

@@ -19,6 +19,7 @@ pub(crate) mod image;
 pub(crate) mod inbox;
 pub(crate) mod maintenance;
 pub mod message;
+pub mod progress;
 pub(crate) mod read;
 pub(crate) mod rest;
 pub(crate) mod retention;
@@ -50,6 +51,7 @@ use self::append::Commits;
 use self::calls::Calls;
 use self::directory::DirectoryStates;
 use self::message::{PartitionCheckpoint, WatchId};
+use self::progress::Progress;
 use self::retention::LogStartWaiters;
 use self::slot::Slot;
 use self::sync::{CreatedIn, Unsynced};
@@ -118,8 +120,10 @@ pub struct Shard<E: Env> {
     pub(crate) log_start_waiters: LogStartWaiters,
     /// Its logs are closed.
     pub(crate) is_closed: Cell<bool>,
-    /// The start failed elsewhere.
+    /// The start failed elsewhere, or was told to stop.
     pub(crate) is_abandoned: Cell<bool>,
+    /// How far the start is.
+    pub(crate) opening: Progress,
 }
 
 /// The shard that runs the controller and owns the log directory.
@@ -180,6 +184,7 @@ impl<E: Env> Shard<E> {
             log_start_waiters: LogStartWaiters::default(),
             is_closed: Cell::new(false),
             is_abandoned: Cell::new(false),
+            opening: Progress::default(),
         })
     }
 
