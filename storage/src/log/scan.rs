@@ -152,6 +152,25 @@ impl<F: DiskFile> Reader<F> {
         }
         Ok(false)
     }
+
+    /// What the damage at the position is.
+    async fn damaged(
+        &mut self,
+        path: PathBuf,
+        damage: Damage,
+        expected: Offset,
+        was_durable: bool,
+    ) -> Result<Damaged, DiskError> {
+        Ok(Damaged {
+            path,
+            plausible: self.length_fits().await?,
+            blank: self.is_blank().await?,
+            whole_to: self.whole_to(expected).await?,
+            inside: self.good_follows().await?
+                || (was_durable && self.good_follows_somewhere(expected).await?),
+            damage,
+        })
+    }
 }
 
 fn may_begin_batch(bytes: &[u8], expected: Offset) -> bool {
@@ -239,16 +258,13 @@ pub(super) async fn scan<D: Disk>(
     assert!(good_bytes <= file_bytes);
     let damage = match damage {
         Some(damage) => {
+            let path = file_path(directory, segment.base, FileKind::Log);
             let was_durable = next_offset < options.durable_to;
-            Some(Damaged {
-                path: file_path(directory, segment.base, FileKind::Log),
-                plausible: reader.length_fits().await?,
-                blank: reader.is_blank().await?,
-                whole_to: reader.whole_to(next_offset).await?,
-                inside: reader.good_follows().await?
-                    || (was_durable && reader.good_follows_somewhere(next_offset).await?),
-                damage,
-            })
+            Some(
+                reader
+                    .damaged(path, damage, next_offset, was_durable)
+                    .await?,
+            )
         }
         None => None,
     };

@@ -266,7 +266,7 @@ impl<E: Env> Shard<E> {
     }
 
     fn queue(&self, slot: &Rc<Slot<E>>, pending: Pending) {
-        slot.touch();
+        slot.is_used.set(true);
         slot.pending.borrow_mut().push(pending);
         if !slot.is_dirty.replace(true) {
             self.dirty.borrow_mut().push(Rc::clone(slot));
@@ -360,6 +360,7 @@ impl<E: Env> Shard<E> {
         let Some(first) = facts.first() else {
             return Ok(Progress::default());
         };
+        self.make_room(slot).await;
         let size_bytes = bytes.iter().map(Bytes::len).sum();
         if slot.log.roll_wanted(size_bytes) || slot.log.roll_due(first.max_timestamp) {
             slot.log.roll(slot.producer_snapshot()).await?;

@@ -30,7 +30,7 @@ pub(crate) mod topics;
 pub(crate) mod watch;
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -122,6 +122,8 @@ pub struct Shard<E: Env> {
     pub(crate) is_closed: Cell<bool>,
     /// The start failed elsewhere, or was told to stop.
     pub(crate) is_abandoned: Cell<bool>,
+    /// Logs that hold files, longest held first.
+    pub(crate) open_logs: RefCell<VecDeque<Rc<Slot<E>>>>,
     /// How far the start is.
     pub(crate) opening: Progress,
 }
@@ -184,6 +186,7 @@ impl<E: Env> Shard<E> {
             log_start_waiters: LogStartWaiters::default(),
             is_closed: Cell::new(false),
             is_abandoned: Cell::new(false),
+            open_logs: RefCell::default(),
             opening: Progress::default(),
         })
     }

@@ -82,7 +82,7 @@ impl<E: Env> Shard<E> {
             bytes_max,
             at_least_one: is_first,
         };
-        slot.touch();
+        self.make_room(&slot).await;
         match slot.log.read(options).await {
             Ok(result) => outcome_of(&slot, result),
             Err(error) => ReadOutcome::refused(self.read_error(&slot, &error)),
@@ -138,7 +138,7 @@ impl<E: Env> Shard<E> {
             leader_epoch,
         };
         let nothing = answer(Offset::NONE, Timestamp::NONE, LeaderEpoch::NONE);
-        slot.touch();
+        self.make_room(slot).await;
         match query.position {
             OffsetPosition::Earliest => {
                 let epoch = slot.log.epoch_at(log_start).unwrap_or(LeaderEpoch::NONE);

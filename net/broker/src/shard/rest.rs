@@ -2,8 +2,9 @@
 //!
 //! Invariants:
 //! 1. A log that was not used for [`REST_AFTER_SWEEPS`] sweeps gives its files back.
-//! 2. Beyond [`Shard::open_logs_max`] logs, those not used since the last sweep give theirs back at once, and if that is not
-//!    enough, any: opening a file again costs less than a log that fails for want of a descriptor.
+//! 2. At most [`Shard::open_logs_max`] logs hold files, one more while it makes room: whoever is about to open files has others close
+//!    theirs first. Opening a file again costs less than a log that fails for want of a descriptor.
+//! 3. Who goes first is decided by a clock over a queue: a log that was used since it stood in front is put behind once.
 
 use std::rc::Rc;
 
@@ -24,29 +25,66 @@ impl<E: Env> Shard<E> {
         (self.connections_max / 2 / FILES_PER_LOG).max(1)
     }
 
-    /// Lets logs rest (maintenance, once a second).
-    pub(crate) async fn sweep_logs(self: &Rc<Self>, sweep: u64) {
-        let mut open = self.open_slots();
-        let mut excess = open.len().saturating_sub(self.open_logs_max());
-        if excess == 0 && !sweep.is_multiple_of(REST_AFTER_SWEEPS) {
+    /// Makes room for the files of a log before they are opened: when too many logs hold files, those that went longest without use
+    /// give theirs back first. A log in use costs a look at two flags.
+    pub(crate) async fn make_room(self: &Rc<Self>, slot: &Rc<Slot<E>>) {
+        slot.is_used.set(true);
+        if !slot.is_resting.replace(false) {
             return;
         }
-        // Unused ones first.
-        open.sort_by_key(|slot| slot.is_used.get());
-        for slot in open {
-            if slot.is_used.replace(false) && excess == 0 {
+        self.open_logs.borrow_mut().push_back(Rc::clone(slot));
+        while let Some(victim) = self.next_victim() {
+            self.rest_log(&victim).await;
+        }
+    }
+
+    /// The log that is to rest, if too many hold files: the first in the queue that nobody used since it was there last.
+    fn next_victim(&self) -> Option<Rc<Slot<E>>> {
+        let mut open = self.open_logs.borrow_mut();
+        if open.len() <= self.open_logs_max() {
+            return None;
+        }
+        let mut chances = open.len();
+        loop {
+            let slot = open.pop_front()?;
+            if chances > 0 && slot.is_used.replace(false) {
+                open.push_back(slot);
+                chances -= 1;
                 continue;
             }
-            excess = excess.saturating_sub(1);
             slot.is_resting.set(true);
-            if let Err(error) = slot.log.rest().await {
-                if !matches!(error, StorageError::Closed { .. }) {
-                    self.fail_log(&slot, &error);
-                    continue;
-                }
-                // Deleted meanwhile.
-                tracing::debug!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot close the files of an idle log");
+            return Some(slot);
+        }
+    }
+
+    async fn rest_log(self: &Rc<Self>, slot: &Rc<Slot<E>>) {
+        if let Err(error) = slot.log.rest().await {
+            if !matches!(error, StorageError::Closed { .. }) {
+                self.fail_log(slot, &error);
+                return;
             }
+            // Deleted meanwhile.
+            tracing::debug!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot close the files of an idle log");
+        }
+        // Who was using it already may open the files again behind this.
+        if slot.is_used.get() && slot.is_resting.replace(false) {
+            self.open_logs.borrow_mut().push_back(Rc::clone(slot));
+        }
+    }
+
+    /// Lets logs rest that nobody used for a while (maintenance, once a second).
+    pub(crate) async fn sweep_logs(self: &Rc<Self>, sweep: u64) {
+        if !sweep.is_multiple_of(REST_AFTER_SWEEPS) {
+            return;
+        }
+        let open = std::mem::take(&mut *self.open_logs.borrow_mut());
+        let (used, idle): (Vec<_>, Vec<_>) = open
+            .into_iter()
+            .partition(|slot| slot.is_used.replace(false));
+        self.open_logs.borrow_mut().extend(used);
+        for slot in idle {
+            slot.is_resting.set(true);
+            self.rest_log(&slot).await;
         }
     }
 
@@ -65,11 +103,5 @@ impl<E: Env> Shard<E> {
                 tracing::debug!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot cut a prepared tail");
             }
         }
-    }
-
-    fn open_slots(&self) -> Vec<Rc<Slot<E>>> {
-        let slots = self.slots.borrow();
-        let open = slots.values().filter(|slot| !slot.is_resting.get());
-        open.cloned().collect()
     }
 }

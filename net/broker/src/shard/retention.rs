@@ -95,7 +95,7 @@ impl<E: Env> Shard<E> {
             Ok(retained) => {
                 if retained.deleted > 0 {
                     // Its files may have been opened.
-                    slot.touch();
+                    self.make_room(slot).await;
                 }
                 self.on_log_start(slot, retained.log_start);
                 retained.has_more

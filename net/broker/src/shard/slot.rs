@@ -44,12 +44,6 @@ pub(crate) struct Slot<E: Env> {
 }
 
 impl<E: Env> Slot<E> {
-    /// Takes note that the log is about to be used.
-    pub(crate) fn touch(&self) {
-        self.is_used.set(true);
-        self.is_resting.set(false);
-    }
-
     /// Who leads, for clients that are wrong about it.
     pub(crate) fn leader_hint(&self) -> LeaderHint {
         let state = self.state.borrow();

@@ -239,6 +239,7 @@ impl<E: Env> Shard<E> {
     }
 
     async fn sync_log(self: &Rc<Self>, slot: &Rc<Slot<E>>) {
+        self.make_room(slot).await;
         let Err(error) = slot.log.sync().await else {
             return;
         };
