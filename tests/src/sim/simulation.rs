@@ -76,10 +76,9 @@ fn run_with(seed: u64, cuts: Cuts) -> Result<Summary, String> {
     // Hash maps iterate in the same order in every run.
     pelton_model::map::seed(0x5eed);
     let world = World::new(seed, STEPS_MAX);
-    let outcome =
-        log_into(&world, || {
-            catch_unwind(AssertUnwindSafe(|| Simulation::new(&world, seed, cuts).run()))
-        });
+    let outcome = log_into(&world, || {
+        catch_unwind(AssertUnwindSafe(|| Simulation::new(&world, seed, cuts).run()))
+    });
     match outcome {
         Ok(summary) => Ok(summary),
         Err(panic) => {

@@ -27,7 +27,7 @@ pub(crate) fn level(read_committed: bool) -> ReadLevel {
 
 impl<E: Env> Shard<E> {
     /// Reads what is there for each item, in order, within the bytes of the request.
-    pub(crate) async fn read(&self, request: &ReadRequest) -> Vec<ReadOutcome> {
+    pub(crate) async fn read(self: &Rc<Self>, request: &ReadRequest) -> Vec<ReadOutcome> {
         let mut outcomes = Vec::with_capacity(request.items.len());
         let mut left = request.bytes_max;
         let mut is_first = true;
@@ -43,7 +43,7 @@ impl<E: Env> Shard<E> {
     }
 
     async fn read_one(
-        &self,
+        self: &Rc<Self>,
         item: &ReadItem,
         level: ReadLevel,
         bytes_left: usize,
@@ -90,7 +90,7 @@ impl<E: Env> Shard<E> {
     }
 
     /// Answers the questions of a ListOffsets, one for one.
-    pub(crate) async fn offsets(&self, queries: &[OffsetQuery]) -> Vec<OffsetAnswer> {
+    pub(crate) async fn offsets(self: &Rc<Self>, queries: &[OffsetQuery]) -> Vec<OffsetAnswer> {
         let mut answers = Vec::with_capacity(queries.len());
         for query in queries {
             let answer = match self.slot(query.partition) {
@@ -109,7 +109,7 @@ impl<E: Env> Shard<E> {
 
     /// The answer to one question of ListOffsets.
     async fn offset(
-        &self,
+        self: &Rc<Self>,
         slot: &Rc<Slot<E>>,
         query: &OffsetQuery,
     ) -> Result<OffsetAnswer, ErrorCode> {
