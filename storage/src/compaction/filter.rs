@@ -42,6 +42,8 @@ pub enum Unclean {
     Checksum,
     /// It cannot be decoded.
     Batch(BatchError),
+    /// A record's offset lies outside it.
+    Offsets,
 }
 
 impl From<BatchError> for Unclean {
@@ -166,10 +168,14 @@ impl Work {
         } else {
             !self.transactions.on_data(header)
         };
-        let mut is_full = false;
+        let (mut is_full, mut is_astray) = (false, false);
         if has_keys {
             let (map, map_end) = (&mut self.map, &mut self.map_end);
             let note = |record: RecordKey<'_>| {
+                is_astray = !header_holds(header, record.offset);
+                if is_astray {
+                    return false;
+                }
                 let Some(key) = record.key.filter(|_| from <= record.offset) else {
                     return true;
                 };
@@ -181,6 +187,9 @@ impl Work {
             };
             let bytes_max = DECOMPRESSED_BYTES_MAX;
             retain::visit(header, batch, bytes_max, &mut self.scratch, note)?;
+        }
+        if is_astray {
+            return Err(Unclean::Offsets);
         }
         if is_full {
             return Ok(Mapped::Full);
@@ -300,6 +309,10 @@ impl Work {
             None => header.is_control() && header.producer_epoch == last.epoch,
         })
     }
+}
+
+fn header_holds(header: &BatchHeader, offset: Offset) -> bool {
+    header.base_offset <= offset && offset <= header.last_offset()
 }
 
 #[cfg(test)]

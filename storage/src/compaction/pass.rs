@@ -393,6 +393,7 @@ fn damaged(path: PathBuf, position: u64, unclean: Unclean) -> CleanError {
     let damage = match unclean {
         Unclean::Checksum => Damage::Checksum,
         Unclean::Batch(_) => Damage::Records,
+        Unclean::Offsets => Damage::Offsets,
     };
     CleanError::Damaged {
         path,

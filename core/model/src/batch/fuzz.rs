@@ -7,6 +7,7 @@ use std::io::Read;
 
 use bytes::Bytes;
 
+use super::retain::{Horizon, Outcome, RetainScratch, retain};
 use super::validate::{ProduceRules, validate_produce};
 use super::{
     BatchBuilder, BatchHeader, Batches, BuilderOptions, HEADER_BYTES, RecordIter, RecordRefs,
@@ -29,6 +30,7 @@ pub fn batches(data: &[u8]) {
         if !owned.is_empty() && owned.iter().all(Result::is_ok) {
             assert!(looked_up.is_ok_and(|found| found.is_some()));
         }
+        rewrite(&header, batch);
         if let Ok(borrowed) = RecordRefs::new(&header, batch) {
             let borrowed: Vec<_> = borrowed.collect();
             assert_eq!(borrowed.len(), owned.len());
@@ -42,6 +44,22 @@ pub fn batches(data: &[u8]) {
                 }
             }
         }
+    }
+}
+
+/// Drops every other record: what is left is a batch, and the same again when nothing is dropped from it.
+fn rewrite(header: &BatchHeader, batch: &[u8]) {
+    let mut scratch = RetainScratch::default();
+    let mut count = 0_u32;
+    let horizon = Horizon::ForTombstones(Timestamp(1));
+    let halved = retain(header, batch, horizon, BYTES_MAX, &mut scratch, |_| {
+        count += 1;
+        count.is_multiple_of(2)
+    });
+    if let Ok(Outcome::Rewritten(bytes)) = halved.map(|halved| halved.outcome) {
+        let header = BatchHeader::parse(&bytes).expect("a batch was written");
+        let again = retain(&header, &bytes, horizon, BYTES_MAX, &mut scratch, |_| true);
+        assert_eq!(again.map(|again| again.outcome), Ok(Outcome::Unchanged));
     }
 }
 

@@ -345,6 +345,7 @@ fn transactions() {
 #[test]
 fn damage() {
     let good = batch(0, &[(Some("a"), Some("1"))]);
+    let two = batch(0, &[(Some("a"), Some("1")), (Some("b"), Some("2"))]);
     let mut flipped = BytesMut::from(&good[..]);
     flipped[65] ^= 1;
     let header = BatchHeader::parse(&good).unwrap();
@@ -365,6 +366,15 @@ fn damage() {
     let crc = crc32c_of(&lying[21..]);
     lying[17..21].copy_from_slice(&crc.to_be_bytes());
     check(lying.freeze(), Unclean::Batch(BatchError::TrailingBytes));
+    // A record beyond the batch's last offset would carry the map's end with it.
+    let header = BatchHeader { last_offset_delta: 0, ..BatchHeader::parse(&two).unwrap() };
+    let mut astray = BytesMut::from(&two[..]);
+    astray[..61].copy_from_slice(&header.to_bytes());
+    let crc = crc32c_of(&astray[21..]);
+    astray[17..21].copy_from_slice(&crc.to_be_bytes());
+    let (mut work, _) = Pure::new(vec![good.clone()]).clean(0);
+    let mapped = work.map_batch(&header, &astray.freeze(), Offset(0));
+    assert_eq!(mapped, Err(Unclean::Offsets));
 }
 
 /// Bit by bit: tests need no speed.
