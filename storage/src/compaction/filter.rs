@@ -4,8 +4,8 @@
 //! 1. Records keep their offsets; of two records with the same key below the map's end only the later stays.
 //! 2. A tombstone stays until the delete horizon of its batch, which is set when the batch is first cleaned; a batch that
 //!    reaches beyond the map gets none, since older values of its keys may still be there.
-//! 3. A batch stays, without records if need be, when it is the last of an active producer, or the last of its group: the
-//!    producer's sequence and the end of the range are read from it.
+//! 3. A batch stays, without records if need be, when it is the last of an active producer: its sequence is read from it.
+//!    (So does the last of a new segment, which is for the pass to see to.)
 //! 4. Records without a key go, as in Kafka; producing refuses them.
 //! 5. A batch whose checksum is wrong is an error: rewriting it would hide the damage.
 //!
@@ -198,7 +198,7 @@ impl Work {
         Ok(Mapped::Whole)
     }
 
-    /// What stays of a batch; `None` when nothing does. `is_last` keeps at least its header.
+    /// What stays of a batch; `None` when nothing does.
     ///
     /// # Errors
     /// The batch is damaged.
@@ -206,13 +206,12 @@ impl Work {
         &mut self,
         header: &BatchHeader,
         batch: &Bytes,
-        is_last: bool,
     ) -> Result<Option<Bytes>, Unclean> {
         if !verify_crc(batch) {
             return Err(Unclean::Checksum);
         }
         let kept = self.filter(header, batch)?;
-        let must_stay = is_last || self.is_last_of_producer(header);
+        let must_stay = self.is_last_of_producer(header);
         let kept = match kept {
             None if must_stay && header.record_count == 0 => Some(batch.clone()),
             None if must_stay => Some(retain::empty(header)),

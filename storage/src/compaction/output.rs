@@ -129,6 +129,11 @@ impl<D: Disk> Output<D> {
         Ok(())
     }
 
+    /// The bytes added so far.
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.written + self.pending_bytes
+    }
+
     /// Adds to the transaction index.
     pub(super) fn push_transactions(&mut self, transactions: &[AbortedTransaction]) {
         self.transactions.extend_from_slice(transactions);

@@ -10,15 +10,15 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
-use pelton_model::batch::{BatchHeader, Batches};
+use pelton_model::batch::{BatchHeader, Batches, HEADER_BYTES, retain};
 use pelton_model::{Monotonic, Offset, Timestamp};
 
 use super::CleanError;
 use super::filter::{Counts, Mapped, Settings, Unclean, Work};
 use super::key_map::{HashSeed, KeyMap};
 use super::output::{self, Output, Written};
-use super::plan::{Plan, SegmentFacts, groups};
-use super::source::{Piece, Source};
+use super::plan::{Gathered, Plan, may_join};
+use super::source::Source;
 use super::transactions::{self, AbortedTransaction, Transactions};
 use crate::config::{LogConfig, TEXT_FILE_BYTES_MAX};
 use crate::disk::Disk;
@@ -100,20 +100,32 @@ enum Phase<D: Disk> {
         next: usize,
         source: Option<Source<D::File>>,
     },
-    /// Groups to be cleaned, and the one that is.
+    /// Segments to be cleaned, and those that are becoming one.
     Clean {
-        groups: VecDeque<Vec<Rc<Segment<D>>>>,
+        left: VecDeque<Rc<Segment<D>>>,
         group: Option<Box<Group<D>>>,
     },
 }
 
 #[derive(Debug)]
 struct Group<D: Disk> {
+    /// The old segments, the last of them being read or just read.
     segments: Vec<Rc<Segment<D>>>,
-    /// The next segment to be read.
-    next: usize,
     source: Option<Source<D::File>>,
     output: Output<D>,
+    has_records: bool,
+    /// The last batch read, when it was not written.
+    dropped_end: Option<BatchHeader>,
+}
+
+impl<D: Disk> Group<D> {
+    fn gathered(&self) -> Gathered {
+        Gathered {
+            base: self.segments[0].base,
+            size_bytes: self.output.size_bytes(),
+            has_records: self.has_records,
+        }
+    }
 }
 
 impl<D: Disk> Pass<D> {
@@ -291,23 +303,8 @@ impl<D: Disk> Pass<D> {
         let map_end = work.map_end();
         let mut sources = std::mem::take(&mut self.sources);
         sources.retain(|segment| segment.base <= map_end);
-        let facts: Vec<SegmentFacts> = sources
-            .iter()
-            .map(|segment| SegmentFacts {
-                base: segment.base,
-                size_bytes: segment.size_bytes(),
-                first_timestamp: None,
-                largest_timestamp: None,
-            })
-            .collect();
-        let groups = groups(&facts, self.plan.up_to, &self.config);
-        // A group lets go of its segments as soon as they are replaced.
-        let mut sources = sources.into_iter();
-        let groups = groups
-            .iter()
-            .map(|group| sources.by_ref().take(group.len()).collect());
         self.phase = Phase::Clean {
-            groups: groups.collect(),
+            left: sources.into(),
             group: None,
         };
         Ok(())
@@ -315,52 +312,56 @@ impl<D: Disk> Pass<D> {
 
     /// Says whether the pass is over.
     async fn clean_step(&mut self, log: &Log<D>, now: Monotonic) -> Result<bool, CleanError> {
-        let Phase::Clean { groups, group } = &mut self.phase else {
+        let Phase::Clean { left, group } = &mut self.phase else {
             return Ok(false);
         };
         let Some(current) = group else {
-            let Some(segments) = groups.pop_front() else {
+            let Some(first) = left.pop_front() else {
                 return Ok(true);
             };
-            let base = segments[0].base;
-            let output = Output::create(&self.disk, &self.directory, base, &self.config).await?;
+            let base = first.base;
+            let source = open(&self.disk, &first).await?;
             *group = Some(Box::new(Group {
-                segments,
-                next: 0,
-                source: None,
-                output,
+                segments: vec![first],
+                source: Some(source),
+                output: Output::create(&self.disk, &self.directory, base, &self.config).await?,
+                has_records: false,
+                dropped_end: None,
             }));
             return Ok(false);
         };
-        if current.source.is_none() {
-            if current.next == current.segments.len() {
+        let Some(source) = current.source.as_mut() else {
+            let end = left.get(1).map_or(self.plan.up_to, |after| after.base);
+            let joins = |next: &mut Rc<Segment<D>>| {
+                may_join(&current.gathered(), next.size_bytes(), end, &self.config)
+            };
+            if let Some(next) = left.pop_front_if(joins) {
+                current.source = Some(open(&self.disk, &next).await?);
+                current.segments.push(next);
+            } else {
                 let whole = group.take().expect("checked above");
                 self.replace(log, *whole, now).await?;
-                return Ok(false);
             }
-            let segment = &current.segments[current.next];
-            current.next += 1;
-            current.source = Some(open(&self.disk, segment).await?);
-        }
-        let source = current.source.as_mut().expect("opened above");
+            return Ok(false);
+        };
         let Some(piece) = source.next().await? else {
             current.source = None;
             return Ok(false);
         };
         let position = piece.position;
-        let mut following = current.segments[current.next..].iter();
-        let ends_group = piece.is_end && following.all(|segment| segment.size_bytes() == 0);
         let mut work = self.work.take().expect("one step at a time");
         let job = move || {
-            let cleaned = clean_piece(&mut work, &piece, ends_group);
+            let cleaned = clean_piece(&mut work, &piece.bytes);
             (work, cleaned)
         };
         let (work, cleaned) = self.disk.offload(job).await;
         let work = self.work.insert(work);
         match cleaned {
-            Ok((bytes, written)) => {
+            Ok(cleaned) => {
+                current.has_records |= cleaned.has_records;
+                current.dropped_end = cleaned.dropped_end;
                 current.output.push_transactions(&work.take_retained());
-                current.output.push(bytes, &written).await?;
+                current.output.push(cleaned.bytes, &cleaned.written).await?;
                 Ok(false)
             }
             Err(unclean) => Err(damaged(source.path().clone(), position, unclean)),
@@ -370,9 +371,20 @@ impl<D: Disk> Pass<D> {
     async fn replace(
         &mut self,
         log: &Log<D>,
-        group: Group<D>,
+        mut group: Group<D>,
         now: Monotonic,
     ) -> Result<(), CleanError> {
+        if let Some(header) = group.dropped_end {
+            let written = Written {
+                last_offset: header.last_offset(),
+                max_timestamp: header.max_timestamp,
+                size_bytes: HEADER_BYTES as u64,
+            };
+            group
+                .output
+                .push(retain::empty(&header), &[written])
+                .await?;
+        }
         let old = group.segments;
         let cleaned = group.output.finish().await?;
         log.replace(&self.disk, &old, cleaned, now).await?;
@@ -415,24 +427,30 @@ fn map_piece(work: &mut Work, piece: &Bytes, from: Offset) -> Result<Mapped, Unc
     Ok(Mapped::Whole)
 }
 
-fn clean_piece(
-    work: &mut Work,
-    piece: &Piece,
-    ends_group: bool,
-) -> Result<(Bytes, Vec<Written>), Unclean> {
-    let mut out = BytesMut::with_capacity(piece.bytes.len());
+/// What stays of a piece.
+struct CleanPiece {
+    bytes: Bytes,
+    written: Vec<Written>,
+    has_records: bool,
+    dropped_end: Option<BatchHeader>,
+}
+
+fn clean_piece(work: &mut Work, piece: &Bytes) -> Result<CleanPiece, Unclean> {
+    let mut out = BytesMut::with_capacity(piece.len());
     let mut written = Vec::new();
-    let mut batches = Batches::new(&piece.bytes);
-    while let Some(batch) = batches.next() {
+    let mut has_records = false;
+    let mut dropped_end = None;
+    for batch in Batches::new(piece) {
         let (header, batch) = batch?;
-        let is_last = ends_group && batches.position() == piece.bytes.len();
-        let batch = piece.bytes.slice_ref(batch);
-        let Some(kept) = work.clean_batch(&header, &batch, is_last)? else {
+        let Some(kept) = work.clean_batch(&header, &piece.slice_ref(batch))? else {
+            dropped_end = Some(header);
             continue;
         };
+        dropped_end = None;
         let after = BatchHeader::parse(&kept)?;
         assert_eq!(after.base_offset, header.base_offset);
         assert_eq!(after.last_offset(), header.last_offset());
+        has_records |= after.record_count > 0;
         written.push(Written {
             last_offset: after.last_offset(),
             max_timestamp: after.max_timestamp,
@@ -440,5 +458,10 @@ fn clean_piece(
         });
         out.extend_from_slice(&kept);
     }
-    Ok((out.freeze(), written))
+    Ok(CleanPiece {
+        bytes: out.freeze(),
+        written,
+        has_records,
+        dropped_end,
+    })
 }

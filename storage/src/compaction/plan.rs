@@ -6,12 +6,10 @@
 //! 1. The active segment, and what lies at or above the last stable offset (which is never above the high watermark), is
 //!    never cleaned; neither is a segment with a record younger than `min.compaction.lag.ms`, nor any behind it.
 //! 2. Only whole segments are cleaned.
-//! 3. A group never outgrows `segment.bytes`, `segment.index.bytes` or the range of relative offsets, unless it is one
-//!    segment that did so before.
+//! 3. Old segments join a new one as long as it cannot outgrow `segment.bytes`, `segment.index.bytes` or the range of
+//!    relative offsets, whatever stays of them. Kafka counts their old sizes, so that much dirt leaves many small segments.
 //!
-//! Source: Kafka's `LogCleanerManager` and `Cleaner.groupSegmentsBySize`; KIP-354 (max compaction lag).
-
-use std::ops::Range;
+//! Source: Kafka's `LogCleanerManager`; KIP-354 (max compaction lag).
 
 use pelton_model::{Offset, Timestamp};
 
@@ -159,32 +157,26 @@ fn index_bytes_max(size_bytes: u64, config: &LogConfig) -> u64 {
     (size_bytes / interval + 1) * TIME_ENTRY_BYTES
 }
 
-/// The runs of `segments` that become one segment each; `end` is where the last one ends, exclusive.
+/// What a new segment holds so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gathered {
+    /// Its base offset.
+    pub base: Offset,
+    /// Its bytes.
+    pub size_bytes: u64,
+    /// Whether a record is among them: a segment of bare headers is not worth its files, and consumers that get nothing
+    /// else fetch after fetch may take the next record for one that is too large.
+    pub has_records: bool,
+}
+
+/// Whether another old segment of `size_bytes`, which ends before `end`, may go into the new one.
 #[must_use]
-pub fn groups(segments: &[SegmentFacts], end: Offset, config: &LogConfig) -> Vec<Range<usize>> {
-    let mut groups = Vec::new();
-    let mut start = 0;
-    let (mut size, mut index_size) = (0, 0);
-    for (index, segment) in segments.iter().enumerate() {
-        let last_offset = match segments.get(index + 1) {
-            Some(next) => next.base.0 - 1,
-            None => end.0 - 1,
-        };
-        let index_bytes = index_bytes_max(segment.size_bytes, config);
-        let fits = size + segment.size_bytes <= u64::from(config.segment_size_bytes_max)
-            && index_size + index_bytes <= u64::from(config.index_size_bytes_max)
-            && last_offset - segments[start].base.0 <= i64::from(i32::MAX);
-        if start < index && !fits {
-            groups.push(start..index);
-            (start, size, index_size) = (index, 0, 0);
-        }
-        size += segment.size_bytes;
-        index_size += index_bytes;
-    }
-    if start < segments.len() {
-        groups.push(start..segments.len());
-    }
-    groups
+pub fn may_join(gathered: &Gathered, size_bytes: u64, end: Offset, config: &LogConfig) -> bool {
+    let size = gathered.size_bytes + size_bytes;
+    let in_reach = end.0 - 1 - gathered.base.0 <= i64::from(i32::MAX);
+    let fits = size <= u64::from(config.segment_size_bytes_max)
+        && index_bytes_max(size, config) <= u64::from(config.index_size_bytes_max);
+    in_reach && (fits || !gathered.has_records)
 }
 
 #[cfg(test)]

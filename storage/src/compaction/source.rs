@@ -31,8 +31,6 @@ pub(super) struct Piece {
     pub(super) bytes: Bytes,
     /// Where they lie in the segment.
     pub(super) position: u64,
-    /// Whether nothing follows in the segment.
-    pub(super) is_end: bool,
 }
 
 impl<F: DiskFile> Source<F> {
@@ -69,7 +67,6 @@ impl<F: DiskFile> Source<F> {
         let piece = Piece {
             bytes: self.block.split_to(size),
             position: self.position,
-            is_end: self.position + size as u64 == self.end,
         };
         self.position += size as u64;
         assert!(self.position <= self.end);

@@ -116,8 +116,9 @@ impl Pure {
         let mut kept = Vec::new();
         for batch in &self.log {
             let header = BatchHeader::parse(batch).unwrap();
+            let stays = work.clean_batch(&header, batch).unwrap();
             let is_last = header.next_offset() == end;
-            kept.extend(work.clean_batch(&header, batch, is_last).unwrap());
+            kept.extend(stays.or_else(|| is_last.then(|| retain::empty(&header))));
         }
         self.log = kept;
         self.cleaned_to = work.map_end().plus(1);
@@ -354,7 +355,7 @@ fn damage() {
         let (mut work, _) = log.clean(0);
         let header = BatchHeader::parse(&bytes).unwrap();
         assert_eq!(work.map_batch(&header, &bytes, Offset(0)), Err(expected));
-        assert_eq!(work.clean_batch(&header, &bytes, false), Err(expected));
+        assert_eq!(work.clean_batch(&header, &bytes), Err(expected));
     };
     check(flipped.freeze(), Unclean::Checksum);
     let mut lying = BytesMut::from(&good[..]);
@@ -367,7 +368,10 @@ fn damage() {
     lying[17..21].copy_from_slice(&crc.to_be_bytes());
     check(lying.freeze(), Unclean::Batch(BatchError::TrailingBytes));
     // A record beyond the batch's last offset would carry the map's end with it.
-    let header = BatchHeader { last_offset_delta: 0, ..BatchHeader::parse(&two).unwrap() };
+    let header = BatchHeader {
+        last_offset_delta: 0,
+        ..BatchHeader::parse(&two).unwrap()
+    };
     let mut astray = BytesMut::from(&two[..]);
     astray[..61].copy_from_slice(&header.to_bytes());
     let crc = crc32c_of(&astray[21..]);

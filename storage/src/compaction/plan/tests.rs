@@ -158,42 +158,33 @@ fn no_closed_segment() {
     check(|log, _| log.closed = &[], (10, 50, 0, 0, false));
 }
 
-// Goal: groups keep their bounds. Method: sizes, index sizes and offset ranges at the edge.
+// Goal: a new segment keeps its bounds. Method: sizes, index sizes and offset ranges at the edge.
 #[test]
-fn grouping() {
-    let check = |bases: &[i64], config: LogConfig, expected: &[(usize, usize)]| {
-        let segments = segments(bases);
-        let end = Offset(bases.last().map_or(0, |base| base + 10));
-        let found = groups(&segments, end, &config);
-        let found: Vec<_> = found.iter().map(|group| (group.start, group.end)).collect();
-        assert_eq!(found, expected, "{bases:?}");
-    };
-    let config = |segment: u32, interval: u32, index: u32| LogConfig {
-        segment_size_bytes_max: segment,
-        index_interval_bytes: interval,
-        index_size_bytes_max: index,
+fn joining() {
+    let config = LogConfig {
+        segment_size_bytes_max: 1000,
+        index_interval_bytes: 100,
+        index_size_bytes_max: 120,
         ..LogConfig::default()
     };
-    let plain = config(1000, 4096, 1000);
-    check(&[], plain, &[]);
-    check(&[5], plain, &[(0, 1)]);
-    check(&[0, 10, 20], plain, &[(0, 3)]);
-    check(&[0, 10, 20], config(200, 4096, 1000), &[(0, 2), (2, 3)]);
-    check(
-        &[0, 10, 20],
-        config(199, 4096, 1000),
-        &[(0, 1), (1, 2), (2, 3)],
-    );
-    // One segment may be too large already.
-    check(
-        &[0, 10, 20],
-        config(50, 4096, 1000),
-        &[(0, 1), (1, 2), (2, 3)],
-    );
-    check(&[0, 10, 20], config(1000, 4096, 24), &[(0, 2), (2, 3)]);
-    check(&[0, 10, 20], config(1000, 0, 48), &[(0, 2), (2, 3)]);
-    let far = i64::from(i32::MAX);
-    check(&[0, far - 9, far + 1], plain, &[(0, 2), (2, 3)]);
-    check(&[0, 10, far - 8], plain, &[(0, 2), (2, 3)]);
-    check(&[0, 10, far - 9], plain, &[(0, 3)]);
+    let check = |size: u64, has_records: bool, next: u64, end: i64, expected: bool| {
+        let gathered = Gathered {
+            base: Offset(7),
+            size_bytes: size,
+            has_records,
+        };
+        let found = may_join(&gathered, next, Offset(end), &config);
+        assert_eq!(found, expected, "{size} {has_records} {next} {end}");
+    };
+    check(400, true, 499, 50, true);
+    check(400, true, 500, 50, true);
+    check(400, true, 601, 50, false);
+    // Ten entries of twelve bytes: the index is full before the segment.
+    check(400, true, 600, 50, false);
+    // Headers alone are never enough.
+    check(61, false, 10_000, 50, true);
+    let far = 7 + i64::from(i32::MAX);
+    check(400, true, 100, far + 1, true);
+    check(400, true, 100, far + 2, false);
+    check(0, false, 100, far + 2, false);
 }
