@@ -162,8 +162,9 @@ impl Helper {
 
 /// On Linux a nice value belongs to the thread that sets it for "the calling process".
 fn lower_priority() {
-    const NICE_MAX: i32 = 19;
-    if let Err(error) = rustix::process::setpriority_process(None, NICE_MAX) {
+    // About a tenth of a core that is wanted by all: what compaction never gets done, the disk pays for.
+    const NICE: i32 = 10;
+    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
         tracing::debug!(%error, "background work runs at normal priority");
     }
 }
