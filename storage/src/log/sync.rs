@@ -30,7 +30,8 @@ impl<D: Disk> Log<D> {
         self.check_open()?;
         let _turn = self.sync_gate.enter().await;
         self.check_open()?;
-        self.sync_all().await.map_err(|error| self.fail(error))?;
+        let synced = self.sync_all().await;
+        synced.map_err(|error| self.fail_open(error))?;
         Ok(self.recovery_point.get())
     }
 
@@ -43,9 +44,8 @@ impl<D: Disk> Log<D> {
         self.check_open()?;
         let _turn = self.sync_gate.enter().await;
         self.check_open()?;
-        self.sync_log_files()
-            .await
-            .map_err(|error| self.fail(error))?;
+        let synced = self.sync_log_files().await;
+        synced.map_err(|error| self.fail_open(error))?;
         Ok(self.durable_end.get())
     }
 
@@ -66,6 +66,14 @@ impl<D: Disk> Log<D> {
         self.release_closed(&unsynced);
         self.advance_to(end);
         Ok(())
+    }
+
+    /// A sync failed: the log has, unless it was closed or deleted meanwhile.
+    fn fail_open(&self, error: DiskError) -> StorageError {
+        match self.check_open() {
+            Ok(()) => self.fail(error),
+            Err(closed) => closed,
+        }
     }
 
     /// Gives back the descriptors of closed segments.

@@ -67,7 +67,7 @@ broker_keys! {
     "log.flush.offset.checkpoint.interval.ms" Int "60000" (min 0) High ReadOnly Planned
         "How often recovery points are written down.";
     "log.flush.scheduler.interval.ms" Long "9223372036854775807" any High ReadOnly Served
-        "How often it is checked whether a log must be synced.";
+        "How often it is checked whether a log must be synced; without it, Pelton looks all the time.";
     "log.flush.start.offset.checkpoint.interval.ms" Int "60000" (min 0) High ReadOnly Planned
         "How often log start offsets are written down.";
     "log.index.interval.bytes" Int "4096" (min 0) Medium ClusterWide Served
