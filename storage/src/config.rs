@@ -94,6 +94,8 @@ pub const TEXT_FILE_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const MANIFEST_BYTES_MAX: usize = 1024 * 1024 * 1024;
 /// Bytes at the end of a log whose headers are walked for the older batches of the producers in a snapshot.
 pub const REFILL_BYTES: u64 = 1024 * 1024;
+/// Bytes of an index of aborted transactions that are read at most: more than a segment can hold markers.
+pub const TXN_INDEX_BYTES_MAX: usize = 1024 * 1024 * 1024;
 /// Bytes of a producer snapshot that are read at most.
 pub const SNAPSHOT_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Entries of a partition's leader epoch history that are kept in memory and written.

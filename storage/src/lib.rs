@@ -19,6 +19,7 @@ pub mod format;
 pub mod index;
 pub mod log;
 pub mod trash;
+pub mod txn_index;
 
 mod segment;
 pub mod snapshot;

@@ -9,6 +9,7 @@
 //!
 //! Absent here: sync policies, which call [`Log::sync`]; what compaction keeps ([`crate::compaction`]).
 
+mod aborted;
 mod ahead;
 mod append;
 mod gate;

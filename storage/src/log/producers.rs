@@ -2,6 +2,7 @@
 //!
 //! Data batches are replayed by their header; a transaction marker needs its record, for the coordinator's epoch.
 
+use crate::txn_index::AbortedTxn;
 use bytes::{Buf, Bytes};
 use pelton_model::batch::{BatchHeader, RecordIter};
 use pelton_model::producer_state::{BatchFacts, MarkerFacts, ProducerStamp, ProducerStates};
@@ -32,15 +33,20 @@ pub(super) fn replay(states: &mut ProducerStates, header: &BatchHeader) {
     states.replay(header.base_offset, &facts);
 }
 
-/// Replays the markers of a control batch.
+/// Replays the markers of a control batch; returns the transactions that they aborted.
 ///
 /// | bytes | field |
 /// |---:|---|
 /// | key 0–1, 2–3 | version i16, type i16: 0 abort, 1 commit |
 /// | value 0–1, 2–5 | version i16, coordinator epoch i32 |
-pub(super) fn replay_markers(states: &mut ProducerStates, header: &BatchHeader, batch: &Bytes) {
+pub(super) fn replay_markers(
+    states: &mut ProducerStates,
+    header: &BatchHeader,
+    batch: &Bytes,
+) -> Vec<AbortedTxn> {
+    let mut aborted = Vec::new();
     let Ok(records) = RecordIter::new(batch, MARKER_BYTES_MAX) else {
-        return;
+        return aborted;
     };
     for record in records.map_while(Result::ok) {
         let kind = record.key.filter(|key| key.len() >= 4).map(|mut key| {
@@ -58,12 +64,21 @@ pub(super) fn replay_markers(states: &mut ProducerStates, header: &BatchHeader, 
                     value.advance(2);
                     value.get_i32()
                 });
-        states.replay_marker(&MarkerFacts {
+        let ended = states.replay_marker(&MarkerFacts {
             producer_id: header.producer_id,
             producer_epoch: header.producer_epoch,
             coordinator_epoch,
             offset: header.base_offset,
             timestamp: header.max_timestamp,
         });
+        if let (Some(ended), Some(0)) = (ended, kind) {
+            aborted.push(AbortedTxn {
+                producer_id: header.producer_id,
+                first_offset: ended.first_offset,
+                last_offset: header.base_offset,
+                last_stable_offset: ended.last_stable_offset,
+            });
+        }
     }
+    aborted
 }

@@ -42,20 +42,20 @@ enum Purpose {
 }
 
 /// A log being opened.
-struct Opening<D: Disk> {
-    home: Rc<Home<D>>,
-    options: OpenOptions,
-    listing: Listing,
-    segments: Vec<Rc<Segment<D>>>,
-    epochs: EpochCache,
-    epochs_unwritten: bool,
+pub(super) struct Opening<D: Disk> {
+    pub(super) home: Rc<Home<D>>,
+    pub(super) options: OpenOptions,
+    pub(super) listing: Listing,
+    pub(super) segments: Vec<Rc<Segment<D>>>,
+    pub(super) epochs: EpochCache,
+    pub(super) epochs_unwritten: bool,
     /// Whether the file of the epochs could be read.
-    are_epochs_known: bool,
-    producers: ProducerStates,
-    log_end: Offset,
-    truncated_bytes: u64,
-    scanned_bytes: u64,
-    rebuilt_indexes: u32,
+    pub(super) are_epochs_known: bool,
+    pub(super) producers: ProducerStates,
+    pub(super) log_end: Offset,
+    pub(super) truncated_bytes: u64,
+    pub(super) scanned_bytes: u64,
+    pub(super) rebuilt_indexes: u32,
 }
 
 impl<D: Disk> Log<D> {
@@ -154,8 +154,14 @@ impl<D: Disk> Opening<D> {
             if !(files.has_index && files.has_time_index) {
                 self.rebuild_indexes(index).await?;
             }
+            if files.has_txn_index {
+                self.check_txn_index(index).await?;
+            }
             // The recovery point says so, and no sync needs to open them again.
             self.segments[index].set_synced();
+        }
+        if files[scan_from].2.has_txn_index {
+            self.check_txn_index(scan_from).await?;
         }
         self.load_epochs(scan_from).await?;
         if self.options.clean {
@@ -250,12 +256,13 @@ impl<D: Disk> Opening<D> {
             Purpose::Rest => segment.size_bytes(),
             Purpose::Indexes | Purpose::Whole => 0,
         };
+        let mut aborted = Vec::new();
         let (epochs, states) = (&mut self.epochs, &mut self.producers);
         let visit = |header: &BatchHeader, batch: &Bytes| {
             if purpose != Purpose::Indexes {
                 epochs.assign(header.leader_epoch, header.base_offset);
                 if producers::is_marker(header) {
-                    producers::replay_markers(states, header, batch);
+                    aborted.extend(producers::replay_markers(states, header, batch));
                 } else {
                     producers::replay(states, header);
                 }
@@ -265,6 +272,13 @@ impl<D: Disk> Opening<D> {
         let scanned = scan(segment, &directory, options, visit).await?;
         self.scanned_bytes += scanned.good_bytes - before;
         self.rebuilt_indexes += if options.goes_on { 0 } else { 2 };
+        let kept_below = match purpose {
+            Purpose::Indexes => return Ok(scanned),
+            Purpose::Whole => segment.base,
+            Purpose::Rest => expected,
+        };
+        self.settle_txn_index(segment.base, kept_below, aborted)
+            .await?;
         Ok(scanned)
     }
 
@@ -453,7 +467,7 @@ impl<D: Disk> Opening<D> {
     }
 
     /// Loads the newest good snapshot at or below `end` and replays the headers from there to `end`.
-    async fn load_producers(&mut self, end: Offset) -> Result<(), StorageError> {
+    pub(super) async fn load_producers(&mut self, end: Offset) -> Result<(), StorageError> {
         let candidates: Vec<Offset> = self.listing.snapshots().filter(|&at| at <= end).collect();
         let mut from = Offset::ZERO;
         for &at in candidates.iter().rev() {
@@ -521,7 +535,7 @@ impl<D: Disk> Opening<D> {
                 }
                 if producers::is_marker(header) {
                     let batch = read_batch(segment, &found).await?;
-                    producers::replay_markers(&mut self.producers, header, &batch);
+                    let _aborted = producers::replay_markers(&mut self.producers, header, &batch);
                 } else {
                     producers::replay(&mut self.producers, header);
                 }
@@ -545,7 +559,10 @@ impl<D: Disk> Opening<D> {
     }
 }
 
-async fn read_batch<D: Disk>(segment: &Segment<D>, found: &Found) -> Result<Bytes, DiskError> {
+pub(super) async fn read_batch<D: Disk>(
+    segment: &Segment<D>,
+    found: &Found,
+) -> Result<Bytes, DiskError> {
     let file = segment.file().await?;
     file.read_at(found.position, found.header.size_bytes())
         .await

@@ -64,6 +64,15 @@ pub struct BatchFacts {
     pub max_timestamp: Timestamp,
 }
 
+/// A transaction that a marker ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedTxn {
+    /// Its first record.
+    pub first_offset: Offset,
+    /// The first offset of the earliest transaction that is still open, else the one after the marker.
+    pub last_stable_offset: Offset,
+}
+
 /// A control batch that ends a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarkerFacts {
@@ -319,8 +328,9 @@ impl ProducerStates {
         }
     }
 
-    /// Records a marker that lies in the log: the producer's transaction ends, its sequences go on.
-    pub fn replay_marker(&mut self, marker: &MarkerFacts) {
+    /// Records a marker that lies in the log: the producer's transaction ends, its sequences go on. Returns the transaction that
+    /// ended, if one was open.
+    pub fn replay_marker(&mut self, marker: &MarkerFacts) -> Option<EndedTxn> {
         if !self.producers.contains_key(&marker.producer_id) {
             self.make_room();
         }
@@ -331,11 +341,15 @@ impl ProducerStates {
         state.set_epoch(marker.producer_epoch);
         state.coordinator_epoch = marker.coordinator_epoch;
         state.last_timestamp = marker.timestamp;
-        if let Some(first) = state.current_txn_first_offset() {
-            state.current_txn_first_offset = Offset::NONE;
-            self.open.remove(&first);
-            self.unreplicated.insert(first, marker.offset);
-        }
+        let first = state.current_txn_first_offset()?;
+        state.current_txn_first_offset = Offset::NONE;
+        self.open.remove(&first);
+        self.unreplicated.insert(first, marker.offset);
+        let next_open = self.open.first().copied();
+        Some(EndedTxn {
+            first_offset: first,
+            last_stable_offset: next_open.unwrap_or(marker.offset.plus(1)),
+        })
     }
 
     /// Forgets ended transactions whose marker lies below `high_watermark`.

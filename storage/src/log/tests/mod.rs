@@ -1,5 +1,6 @@
 //! Tests of the log on the disk in memory. The rig here builds batches and reads logs back; the cases are in the modules.
 
+mod aborted;
 mod ahead;
 mod basics;
 mod checkpointed;
