@@ -312,6 +312,37 @@ fn the_last_five_batches_outlive_a_kill() {
     }
 }
 
+/// Goal: a retry is known though its records were deleted. Method: as above, with all records deleted before the kill.
+#[test]
+fn retries_of_deleted_records() {
+    let Some(mut broker) = Broker::start_own(Options::default()) else { return };
+    let topic = topic::create_with(&broker, "gone", 1, &[("segment.bytes", "1048576")]);
+    let batch = |sequence: i32| {
+        let value = Some(vec![b'v'; 200_000]);
+        Batch::with(vec![Record { value, ..Record::at(0) }]).by(4712, 0, sequence)
+    };
+    for sequence in 0..13 {
+        let line = produce(&broker, &topic, &batch(sequence));
+        assert!(line.starts_with(&format!("ok; base {sequence};")), "{line}");
+    }
+    broker.connect().ask(&delete_records(2, &topic.name, &[(0, 13)]));
+    for round in 0..3 {
+        if round == 1 {
+            broker.kill();
+            broker.start_again();
+        } else if round == 2 {
+            assert!(broker.stop().success());
+            broker.start_again();
+        }
+        let again = produce(&broker, &topic, &batch(12));
+        assert!(again.starts_with("ok; base 12;"), "round {round}: {again}");
+        let gap = produce(&broker, &topic, &batch(20));
+        assert!(gap.starts_with("OutOfOrderSequenceNumber"), "round {round}: {gap}");
+    }
+    let next = produce(&broker, &topic, &batch(13));
+    assert!(next.starts_with("ok; base 13;"), "{next}");
+}
+
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     use std::io::Write;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
