@@ -1,3 +1,5 @@
+//! Tests of the manifest: round trips, and bytes that are none.
+
 use proptest::prelude::*;
 
 use super::*;
