@@ -1,5 +1,5 @@
-//! What an append costs: the bare system call on a growing file, into reserved blocks, over zeros written just before (by the
-//! same thread), and `Log::append` with the preparation off and on (zeros and blocks by another thread).
+//! What an append costs: the bare system call on a growing file, into reserved blocks, over filler written just before (by the
+//! same thread), and `Log::append` with the preparation off and on (filler and blocks by another thread).
 //!
 //! Files are begun anew every 64 MiB, so that what is measured does not depend on the amount of dirty memory.
 
@@ -20,12 +20,12 @@ const SIZES: [usize; 5] = [200, 1024, 4096, 16 * 1024, 256 * 1024];
 enum Ahead {
     Nothing,
     Blocks,
-    BlocksAndZeros,
+    BlocksAndFiller,
 }
 
 fn pwrite(iterations: u64, size: usize, ahead: Ahead) -> Duration {
     let scratch = scratch();
-    let (data, zeros) = (vec![7; size], vec![0; STEP_BYTES]);
+    let (data, filler) = (vec![7; size], vec![0; STEP_BYTES]);
     let mut spent = Duration::ZERO;
     let mut left = iterations;
     while 0 < left {
@@ -39,8 +39,8 @@ fn pwrite(iterations: u64, size: usize, ahead: Ahead) -> Duration {
         let (mut position, mut prepared) = (0, 0);
         for _ in 0..count {
             let end = position + size as u64;
-            while matches!(ahead, Ahead::BlocksAndZeros) && prepared < end {
-                file.write_all_at(&zeros, prepared).expect("room");
+            while matches!(ahead, Ahead::BlocksAndFiller) && prepared < end {
+                file.write_all_at(&filler, prepared).expect("room");
                 prepared += STEP_BYTES as u64;
             }
             file.write_all_at(&data, position).expect("room");
@@ -70,18 +70,18 @@ fn append(iterations: u64, size: usize, options: PrepareOptions) -> Duration {
 
 fn appends(criterion: &mut Criterion) {
     let off = PrepareOptions {
-        zero_bytes_max: 0,
+        fill_bytes_max: 0,
         reserve_bytes_max: 0,
         write_back_bytes: 0,
     };
     let blocks = PrepareOptions {
-        zero_bytes_max: 0,
+        fill_bytes_max: 0,
         ..PrepareOptions::default()
     };
     for size in SIZES {
         let mut group = criterion.benchmark_group("append");
         group.throughput(Throughput::Bytes(size as u64));
-        for ahead in [Ahead::Nothing, Ahead::Blocks, Ahead::BlocksAndZeros] {
+        for ahead in [Ahead::Nothing, Ahead::Blocks, Ahead::BlocksAndFiller] {
             let id = BenchmarkId::new(format!("pwrite {ahead:?}"), size);
             group.bench_function(id, |bench| {
                 bench.iter_custom(|iterations| pwrite(iterations, size, ahead));

@@ -63,8 +63,8 @@ fn main() {
     let (seconds, rate, rounds) = (number(0, 5), number(1, 3_000), number(3, 1));
     let size = usize::try_from(number(2, 16 * 1024)).unwrap_or(16 * 1024);
     let default = PrepareOptions::default();
-    let zeros = |zero_bytes_max| PrepareOptions {
-        zero_bytes_max,
+    let filler = |fill_bytes_max| PrepareOptions {
+        fill_bytes_max,
         ..default
     };
     let blocks = |reserve_bytes_max| PrepareOptions {
@@ -76,16 +76,16 @@ fn main() {
         ..default
     };
     let off = PrepareOptions {
-        zero_bytes_max: 0,
+        fill_bytes_max: 0,
         reserve_bytes_max: 0,
         write_back_bytes: 0,
     };
     let rows = [
         ("nothing", off),
         ("default", default),
-        ("log.prepare.zero.bytes=0", zeros(0)),
-        ("log.prepare.zero.bytes=131072", zeros(128 * KIB)),
-        ("log.prepare.zero.bytes=4194304", zeros(4 * MIB)),
+        ("log.prepare.fill.bytes=0", filler(0)),
+        ("log.prepare.fill.bytes=131072", filler(128 * KIB)),
+        ("log.prepare.fill.bytes=4194304", filler(4 * MIB)),
         ("log.prepare.reserve.bytes=0", blocks(0)),
         ("log.prepare.reserve.bytes=1048576", blocks(MIB)),
         ("log.prepare.reserve.bytes=67108864", blocks(64 * MIB)),

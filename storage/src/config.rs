@@ -30,8 +30,8 @@ pub struct LogConfig {
 /// How hot logs prepare what lies ahead of their end. For all logs of a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrepareOptions {
-    /// Zeros that may be written ahead of a hot log's end; 0: none.
-    pub zero_bytes_max: u32,
+    /// Filler that may be written ahead of a hot log's end; 0: none.
+    pub fill_bytes_max: u32,
     /// Blocks that may be reserved ahead of a hot log's end; 0: none.
     pub reserve_bytes_max: u32,
     /// Write-back is started when so many bytes have gathered behind the head; 0: the kernel decides.
@@ -41,7 +41,7 @@ pub struct PrepareOptions {
 impl Default for PrepareOptions {
     fn default() -> Self {
         Self {
-            zero_bytes_max: 1024 * 1024,
+            fill_bytes_max: 1024 * 1024,
             reserve_bytes_max: 16 * 1024 * 1024,
             write_back_bytes: 4 * 1024 * 1024,
         }
@@ -66,7 +66,7 @@ impl Default for LogConfig {
     }
 }
 
-/// Zeros and reserved blocks that all hot logs of one shard hold ahead of their ends.
+/// Filler and reserved blocks that all hot logs of one shard hold ahead of their ends.
 pub const PREPARED_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Ranges up to this size are read into memory; larger ones are handed out as file ranges for `sendfile`.
 pub const READ_COPY_BYTES_MAX: usize = 64 * 1024;

@@ -1,4 +1,4 @@
-//! The prepared tail with real threads and files. Goal: zeros that another thread writes never come over records, and a
+//! The prepared tail with real threads and files. Goal: filler that another thread writes never comes over records, and a
 //! directory left by a kill recovers. Method: a helper with a thread of its own, appends as fast as they go, in sizes that
 //! overtake it now and then; all records are read back, before and after an unclean start.
 
@@ -138,7 +138,7 @@ fn run(directory: &Path, seed: i64) {
 
 // Goal and method: the file's head.
 #[test]
-fn zeros_never_come_over_records() {
+fn filler_never_come_over_records() {
     for seed in 0..4 {
         let root = tempfile::tempdir().expect("a temporary directory");
         run(&root.path().join("topic-0"), seed);

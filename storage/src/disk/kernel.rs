@@ -23,7 +23,7 @@ use pelton_model::Timestamp;
 use rustix::fs::{self, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::prepare::{Blank, Preparation, ZERO_PIECE_BYTES};
+use super::prepare::{Blank, FILL_PIECE_BYTES, FILLER, Preparation};
 use super::{DirEntry, Disk, DiskError, DiskFile, OpenMode, Space, Stamp, write_back};
 
 /// Runs what would block a shard somewhere else.
@@ -452,8 +452,8 @@ impl<H: Helper> DiskFile for KernelFile<H> {
 /// The space behind a log's end, on the helper thread.
 struct Ahead(Arc<OwnedFd>);
 
-static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
-const _: () = assert!(ZEROS.len() as u64 == ZERO_PIECE_BYTES);
+static PIECE: [u8; 64 * 1024] = [FILLER; 64 * 1024];
+const _: () = assert!(PIECE.len() as u64 == FILL_PIECE_BYTES);
 
 impl Blank for Ahead {
     fn reserve(&mut self, from: u64, to: u64) -> io::Result<()> {
@@ -461,11 +461,11 @@ impl Blank for Ahead {
         Ok(())
     }
 
-    fn write_zeros(&mut self, from: u64, to: u64) -> io::Result<()> {
+    fn write_filler(&mut self, from: u64, to: u64) -> io::Result<()> {
         let mut position = from;
         while position < to {
             let left = usize::try_from(to - position).unwrap_or(usize::MAX);
-            let piece = &ZEROS[..left.min(ZEROS.len())];
+            let piece = &PIECE[..left.min(PIECE.len())];
             match rustix::io::pwrite(&*self.0, piece, position) {
                 Ok(0) => return Err(Errno::NOSPC.into()),
                 Ok(written) => position += written as u64,

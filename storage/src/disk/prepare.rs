@@ -1,9 +1,9 @@
-//! The space behind a log's end, made ready by a helper thread ahead of the appends: blocks reserved, zeros written.
+//! The space behind a log's end, made ready by a helper thread ahead of the appends: blocks reserved, filler written.
 //!
 //! Two sides share a [`Preparation`]: the owner, who appends, and the helper's job, which works it off piece by piece. The
-//! danger is a piece of zeros that comes over an append. So:
+//! danger is a piece of filler that comes over an append. So:
 //!
-//! 1. Zeros are written only at or beyond `ready`, and only with the lock held.
+//! 1. Filler is written only at or beyond `ready`, and only with the lock held.
 //! 2. Before an append writes beyond `ready` it calls [`Preparation::enter`], which moves `ready` behind the append, with
 //!    the lock held. A piece that was begun has ended then, and a later one begins behind the append: the helper skips
 //!    ahead, the append never waits for more than the one piece that is being written.
@@ -11,28 +11,34 @@
 //! 4. A failed piece (a full disk, a filesystem without reservations) is nobody's error: appends then grow the file.
 //! 5. One job at a time, whatever the number of helper threads.
 //!
+//! The filler is no run of zeros: [`FILLER`] reads as the begin of a batch that the file cannot hold. Kafka's recovery cuts either,
+//! but DumpLogSegments ends with an exception where it reads a length of zero, and only names a torn end otherwise.
+//!
 //! It does not know how far ahead is worth while: the log's pace does.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Zeros are written in pieces of this size: larger ones keep the file's lock, and whoever appends, for too long.
-pub const ZERO_PIECE_BYTES: u64 = 64 * 1024;
+/// Filler is written in pieces of this size: larger ones keep the file's lock, and whoever appends, for too long.
+pub const FILL_PIECE_BYTES: u64 = 64 * 1024;
+
+/// The byte that prepared space is filled with: any four make a length beyond every segment.
+pub const FILLER: u8 = 0x7f;
 
 /// What a piece does to a file.
 pub trait Blank {
     /// Reserves blocks for `[from, to)`; neither contents nor size change.
     fn reserve(&mut self, from: u64, to: u64) -> io::Result<()>;
-    /// Writes zeros over `[from, to)`, at most [`ZERO_PIECE_BYTES`].
-    fn write_zeros(&mut self, from: u64, to: u64) -> io::Result<()>;
+    /// Writes filler over `[from, to)`, at most [`FILL_PIECE_BYTES`].
+    fn write_filler(&mut self, from: u64, to: u64) -> io::Result<()>;
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Everything below was written, by an append or with zeros.
+    /// Everything below was written, by an append or with filler.
     ready: u64,
-    /// Zeros are wanted up to here.
-    zeros_to: u64,
+    /// Filler is wanted up to here.
+    filler_to: u64,
     /// Blocks are reserved up to here.
     reserved: u64,
     /// Blocks are wanted up to here.
@@ -49,7 +55,7 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece {
     Reserve { from: u64, to: u64 },
-    Zeros { from: u64, to: u64 },
+    Filler { from: u64, to: u64 },
 }
 
 impl State {
@@ -62,19 +68,19 @@ impl State {
             return Some(Piece::Reserve { from, to });
         }
         let from = self.ready;
-        let piece_end = (from / ZERO_PIECE_BYTES + 1) * ZERO_PIECE_BYTES;
-        let to = piece_end.min(self.zeros_to);
-        (from < to).then_some(Piece::Zeros { from, to })
+        let piece_end = (from / FILL_PIECE_BYTES + 1) * FILL_PIECE_BYTES;
+        let to = piece_end.min(self.filler_to);
+        (from < to).then_some(Piece::Filler { from, to })
     }
 
     fn done(&mut self, piece: Piece, result: &io::Result<()>) {
         match (piece, result) {
             (Piece::Reserve { to, .. }, Ok(())) => self.reserved = to,
-            (Piece::Zeros { to, .. }, Ok(())) => self.ready = to,
+            (Piece::Filler { to, .. }, Ok(())) => self.ready = to,
             (Piece::Reserve { .. }, Err(error)) if error.kind() == io::ErrorKind::Unsupported => {
                 self.no_reservations = true;
             }
-            (Piece::Reserve { .. } | Piece::Zeros { .. }, Err(_)) => self.has_failed = true,
+            (Piece::Reserve { .. } | Piece::Filler { .. }, Err(_)) => self.has_failed = true,
         }
     }
 }
@@ -106,13 +112,13 @@ impl Preparation {
         state.ready
     }
 
-    /// The owner, whose log ends at `end`, wants zeros up to `zeros_to` and blocks up to `reserve_to`. Says whether a job must
+    /// The owner, whose log ends at `end`, wants filler up to `filler_to` and blocks up to `reserve_to`. Says whether a job must
     /// be started for it.
     #[must_use]
-    pub fn ask(&self, end: u64, zeros_to: u64, reserve_to: u64) -> bool {
+    pub fn ask(&self, end: u64, filler_to: u64, reserve_to: u64) -> bool {
         let mut state = self.lock();
         state.ready = state.ready.max(end);
-        state.zeros_to = zeros_to;
+        state.filler_to = filler_to;
         state.reserve_to = reserve_to;
         let wants_job = !state.is_running && state.next().is_some();
         state.is_running |= wants_job;
@@ -122,7 +128,7 @@ impl Preparation {
     /// Withdraws what was asked, before the file is cut. When it returns, no piece is being written, and none will be.
     pub fn stop(&self) {
         let mut state = self.lock();
-        state.zeros_to = 0;
+        state.filler_to = 0;
         state.reserve_to = 0;
     }
 
@@ -136,7 +142,7 @@ impl Preparation {
         };
         let result = match piece {
             Piece::Reserve { from, to } => file.reserve(from, to),
-            Piece::Zeros { from, to } => file.write_zeros(from, to),
+            Piece::Filler { from, to } => file.write_filler(from, to),
         };
         state.done(piece, &result);
         if let Err(error) = result {
@@ -169,21 +175,21 @@ mod tests {
             self.take(Piece::Reserve { from, to })
         }
 
-        fn write_zeros(&mut self, from: u64, to: u64) -> io::Result<()> {
-            self.take(Piece::Zeros { from, to })
+        fn write_filler(&mut self, from: u64, to: u64) -> io::Result<()> {
+            self.take(Piece::Filler { from, to })
         }
     }
 
     const KIB: u64 = 1024;
 
-    fn zeros(from: u64, to: u64) -> Piece {
-        Piece::Zeros {
+    fn filler(from: u64, to: u64) -> Piece {
+        Piece::Filler {
             from: from * KIB,
             to: to * KIB,
         }
     }
 
-    // Goal: blocks come before zeros, zeros in aligned pieces, one job at a time. Method: ask twice, work it off.
+    // Goal: blocks come before filler, filler in aligned pieces, one job at a time. Method: ask twice, work it off.
     #[test]
     fn works_off_what_is_asked() {
         let preparation = Preparation::new(10 * KIB, 0);
@@ -195,12 +201,12 @@ mod tests {
             from: 10 * KIB,
             to: 1024 * KIB,
         };
-        let expected = vec![reserve, zeros(10, 64), zeros(64, 128), zeros(128, 150)];
+        let expected = vec![reserve, filler(10, 64), filler(64, 128), filler(128, 150)];
         assert_eq!(script.done, expected);
         assert!(preparation.ask(10 * KIB, 160 * KIB, 1024 * KIB));
     }
 
-    // Goal: no zeros where an append is or was. Method: an append enters between pieces, in the middle of what was asked.
+    // Goal: no filler where an append is or was. Method: an append enters between pieces, in the middle of what was asked.
     #[test]
     fn skips_what_appends_took() {
         let preparation = Preparation::new(0, 0);
@@ -211,10 +217,10 @@ mod tests {
         assert_eq!(preparation.enter(100 * KIB), 100 * KIB);
         while preparation.step(&mut script) {}
         let expected = vec![
-            zeros(0, 64),
-            zeros(100, 128),
-            zeros(128, 192),
-            zeros(192, 256),
+            filler(0, 64),
+            filler(100, 128),
+            filler(128, 192),
+            filler(192, 256),
         ];
         assert_eq!(script.done, expected);
     }
@@ -228,10 +234,10 @@ mod tests {
         assert!(preparation.step(&mut script));
         preparation.stop();
         assert!(!preparation.step(&mut script));
-        assert_eq!(script.done, vec![zeros(0, 64)]);
+        assert_eq!(script.done, vec![filler(0, 64)]);
     }
 
-    // Goal: failures end the work without noise; a filesystem that cannot reserve still gets zeros. Method: both errors.
+    // Goal: failures end the work without noise; a filesystem that cannot reserve still gets filler. Method: both errors.
     #[test]
     fn failures_end_it() {
         let check = |kind, pieces| {

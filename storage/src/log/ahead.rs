@@ -33,7 +33,7 @@ impl<D: Disk> LogStore<D> {
         self.preparing.tick.set(self.preparing.tick.get() + 1);
     }
 
-    /// Bytes that hot logs hold ahead of their ends: zeros written, blocks reserved.
+    /// Bytes that hot logs hold ahead of their ends: filler written, blocks reserved.
     pub fn prepared_bytes(&self) -> u64 {
         self.preparing.held_bytes.get()
     }
@@ -59,10 +59,10 @@ impl<D: Disk> Log<D> {
         let options = shared.options.get();
         let pace = self.pace.get();
         let ahead = pace.ahead(PaceLimits {
-            zero_bytes_max: u64::from(options.zero_bytes_max),
+            fill_bytes_max: u64::from(options.fill_bytes_max),
             reserve_bytes_max: u64::from(options.reserve_bytes_max),
         });
-        let wanted = ahead.zero_bytes + ahead.reserve_bytes;
+        let wanted = ahead.fill_bytes + ahead.reserve_bytes;
         let of_others = shared
             .held_bytes
             .get()

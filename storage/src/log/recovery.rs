@@ -341,8 +341,12 @@ impl<D: Disk> Opening<D> {
             let next = self.segments.get(index + 1).map(|next| next.base);
             let is_uncut = scanned.damage.as_ref().is_some_and(|damaged| damaged.blank)
                 && next == Some(scanned.next_offset);
-            // Zeros that were prepared and never cut, but the next segment goes on where the records end.
+            // Prepared space that was never cut, but the next segment goes on where the records end.
             let whole = self.accept(&segment, scanned).await? || is_uncut;
+            if purpose == Purpose::Rest && !is_unchanged && segment.size_bytes() == before {
+                // Cut back to what was durable: were the cut to come undone, the next start would not see that there was one.
+                segment.sync_log().await?;
+            }
             if is_unchanged {
                 // Nothing was added to what was durable, and nothing cut: a cut may come undone until it is synced.
                 segment.set_synced();

@@ -14,6 +14,7 @@ use pelton_model::task::yield_now;
 
 use super::BatchFacts;
 use crate::config::{RECOVERY_BLOCK_BYTES, SCAN_TURN_BYTES};
+use crate::disk::prepare::FILLER;
 use crate::disk::{Disk, DiskError, DiskFile, OpenMode};
 use crate::error::Damage;
 use crate::segment::{FileKind, Home, Segment, file_path};
@@ -42,7 +43,7 @@ pub(super) struct Damaged {
     pub(super) whole_to: Option<Offset>,
     /// Whether the length makes sense: not zeros or noise.
     pub(super) plausible: bool,
-    /// Whether zeros begin here: space that was prepared and never written.
+    /// Whether prepared space begins here, that no append has reached.
     pub(super) blank: bool,
 }
 
@@ -102,10 +103,12 @@ impl<F: DiskFile> Reader<F> {
         Ok(u64::try_from(length).is_ok_and(|length| 14 <= length && length + 12 <= left))
     }
 
-    /// Whether there are only zeros where a header should be.
+    /// Whether there is only filler, or zeros, where a header should be.
     async fn is_blank(&mut self) -> Result<bool, DiskError> {
         let start = self.bytes(HEADER_BYTES).await?;
-        Ok(start.iter().take(HEADER_BYTES).all(|&byte| byte == 0))
+        let first = start.first().copied().unwrap_or_default();
+        let is_filled = start.iter().take(HEADER_BYTES).all(|&byte| byte == first);
+        Ok(is_filled && (first == FILLER || first == 0))
     }
 
     /// The offset behind the batch at the position, if all of its bytes are there and it continues the log at `expected`.

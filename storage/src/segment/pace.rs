@@ -2,31 +2,31 @@
 //!
 //! Invariants:
 //! 1. A log that appends little gets nothing, so that many idle ones hold nothing.
-//! 2. Zeros pay for small writes only: a large one costs less when it grows the file than zeros and an overwrite would.
+//! 2. Filler pays for small writes only: a large one costs less when it grows the file than filler and an overwrite would.
 //!
 //! Time comes in as a count of ticks, one a second, of the shard that owns the log.
 
 /// A log is hot when it appended so many bytes in the last two ticks.
 const HOT_BYTES_MIN: u64 = 256 * 1024;
-/// Writes of this size and more are not worth zeros: measured, a 64 KiB write into reserved blocks costs 11 µs, the same
-/// write after zeros 13 µs.
-const ZERO_WRITE_BYTES_MAX: u64 = 48 * 1024;
-/// Zeros lie so many ticks' worth of appends ahead.
-const ZERO_TICKS_PER: u64 = 64;
+/// Writes of this size and more are not worth filler: measured, a 64 KiB write into reserved blocks costs 11 µs, the same
+/// write after filler 13 µs.
+const FILL_WRITE_BYTES_MAX: u64 = 48 * 1024;
+/// Filler lies so many ticks' worth of appends ahead.
+const FILL_TICKS_PER: u64 = 64;
 /// The least that is reserved at once.
 const RESERVE_BYTES_MIN: u64 = 1024 * 1024;
 
 /// The most that may lie ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PaceLimits {
-    pub(crate) zero_bytes_max: u64,
+    pub(crate) fill_bytes_max: u64,
     pub(crate) reserve_bytes_max: u64,
 }
 
 /// How much is wanted ahead of the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ahead {
-    pub(crate) zero_bytes: u64,
+    pub(crate) fill_bytes: u64,
     pub(crate) reserve_bytes: u64,
 }
 
@@ -68,12 +68,12 @@ impl Pace {
         }
         let writes = u64::from(self.writes) + u64::from(self.writes_before);
         let rate = self.bytes.max(self.bytes_before);
-        let is_small = bytes < writes * ZERO_WRITE_BYTES_MAX;
-        let zeros = (rate / ZERO_TICKS_PER).max(HOT_BYTES_MIN / 2);
+        let is_small = bytes < writes * FILL_WRITE_BYTES_MAX;
+        let filler = (rate / FILL_TICKS_PER).max(HOT_BYTES_MIN / 2);
         let reserve = rate.next_power_of_two().max(RESERVE_BYTES_MIN);
         Ahead {
-            zero_bytes: if is_small {
-                zeros.min(limits.zero_bytes_max)
+            fill_bytes: if is_small {
+                filler.min(limits.fill_bytes_max)
             } else {
                 0
             },
@@ -89,12 +89,12 @@ mod tests {
     const KIB: u64 = 1024;
     const MIB: u64 = 1024 * KIB;
     const LIMITS: PaceLimits = PaceLimits {
-        zero_bytes_max: MIB,
+        fill_bytes_max: MIB,
         reserve_bytes_max: 16 * MIB,
     };
 
     /// `(tick, writes, bytes each)` in order, then what is wanted.
-    fn check(writes: &[(u64, u64, u64)], zero_bytes: u64, reserve_bytes: u64) {
+    fn check(writes: &[(u64, u64, u64)], fill_bytes: u64, reserve_bytes: u64) {
         let mut pace = Pace::default();
         for &(tick, count, bytes) in writes {
             for _ in 0..count {
@@ -102,7 +102,7 @@ mod tests {
             }
         }
         let expected = Ahead {
-            zero_bytes,
+            fill_bytes,
             reserve_bytes,
         };
         assert_eq!(pace.ahead(LIMITS), expected, "{writes:?}");
@@ -151,7 +151,7 @@ mod tests {
         pace.wrote(1, 10 * MIB);
         pace.wrote(1, 10);
         let off = PaceLimits {
-            zero_bytes_max: 0,
+            fill_bytes_max: 0,
             reserve_bytes_max: 0,
         };
         assert_eq!(pace.ahead(off), Ahead::default());

@@ -1,20 +1,20 @@
-//! What lies behind the end of a segment that is being written: zeros, reserved blocks; and write-back behind its head.
+//! What lies behind the end of a segment that is being written: filler, reserved blocks; and write-back behind its head.
 //!
 //! Invariants:
-//! 1. No append writes where a helper may be writing zeros: [`Segment::claim`] comes before each write.
+//! 1. No append writes where a helper may be writing filler: [`Segment::claim`] comes before each write.
 //! 2. The file of a segment may be longer than the segment; only [`Segment::size_bytes`] says what is log.
-//! 3. A segment is cut before the next one can be appended to: recovery would take zeros between two segments for the end.
+//! 3. A segment is cut before the next one can be appended to: recovery would take filler between two segments for the end.
 //! 4. Write-back never touches the last bytes: a page that is being written to the device can hold up the next append.
 
 use std::cell::Cell;
 
 use super::Segment;
 use super::pace::Ahead;
-use crate::disk::prepare::{Preparation, ZERO_PIECE_BYTES};
+use crate::disk::prepare::{FILL_PIECE_BYTES, Preparation};
 use crate::disk::{Disk, DiskError, DiskFile};
 
 /// Bytes before the end that are not written back early.
-const HEAD_BYTES: u64 = ZERO_PIECE_BYTES;
+const HEAD_BYTES: u64 = FILL_PIECE_BYTES;
 
 /// See the module.
 #[derive(Debug)]
@@ -22,8 +22,8 @@ pub(super) struct Prepared {
     work: Preparation,
     /// Appends up to here need not ask `work`.
     free_to: Cell<u64>,
-    /// Zeros were asked up to here.
-    zeros_to: Cell<u64>,
+    /// Filler was asked up to here.
+    filler_to: Cell<u64>,
     /// Blocks were asked up to here.
     reserve_to: Cell<u64>,
     /// The topic wants its files at full size: they are cut only when the segment ends.
@@ -35,7 +35,7 @@ impl Prepared {
         Self {
             work: Preparation::new(end, reserved),
             free_to: Cell::new(end),
-            zeros_to: Cell::new(0),
+            filler_to: Cell::new(0),
             reserve_to: Cell::new(reserved),
             is_allocated,
         }
@@ -43,13 +43,13 @@ impl Prepared {
 
     /// Bytes asked for beyond `end`; what the topic wants allocated is not ours to count.
     fn held_bytes(&self, end: u64) -> u64 {
-        let zeros = self.zeros_to.get().saturating_sub(end);
+        let filler = self.filler_to.get().saturating_sub(end);
         let reserved = if self.is_allocated {
             0
         } else {
             self.reserve_to.get()
         };
-        zeros + reserved.saturating_sub(end)
+        filler + reserved.saturating_sub(end)
     }
 }
 
@@ -67,13 +67,13 @@ impl<D: Disk> Segment<D> {
         Ok(())
     }
 
-    /// The owner writes `[size, end)` next: no zeros may be on their way there.
+    /// The owner writes `[size, end)` next: no filler may be on their way there.
     pub(super) fn claim(&self, end: u64) {
         let prepared = self.prepared.borrow();
         let Some(prepared) = &*prepared else {
             return;
         };
-        if prepared.free_to.get() < end && self.size_bytes() < prepared.zeros_to.get() {
+        if prepared.free_to.get() < end && self.size_bytes() < prepared.filler_to.get() {
             prepared.free_to.set(prepared.work.enter(end));
         }
     }
@@ -96,12 +96,12 @@ impl<D: Disk> Segment<D> {
         };
         let mut prepared = self.prepared.borrow_mut();
         let prepared = prepared.get_or_insert_with(|| Box::new(Prepared::new(end, end, false)));
-        let zeros_to = more(prepared.zeros_to.get(), ahead.zero_bytes);
+        let filler_to = more(prepared.filler_to.get(), ahead.fill_bytes);
         let reserve_to = more(prepared.reserve_to.get(), ahead.reserve_bytes);
-        let zeros_before = prepared.zeros_to.replace(zeros_to);
+        let filler_before = prepared.filler_to.replace(filler_to);
         let reserve_before = prepared.reserve_to.replace(reserve_to);
-        if (zeros_to, reserve_to) != (zeros_before, reserve_before) {
-            if prepared.work.ask(end, zeros_to, reserve_to) {
+        if (filler_to, reserve_to) != (filler_before, reserve_before) {
+            if prepared.work.ask(end, filler_to, reserve_to) {
                 file.prepare(&prepared.work);
             }
             prepared.free_to.set(prepared.free_to.get().max(end));
@@ -146,7 +146,7 @@ impl<D: Disk> Segment<D> {
             return;
         }
         if let Some(file) = &*self.file.borrow() {
-            let to = end / ZERO_PIECE_BYTES * ZERO_PIECE_BYTES;
+            let to = end / FILL_PIECE_BYTES * FILL_PIECE_BYTES;
             self.written_back.set(to);
             file.write_back(from, to);
         }

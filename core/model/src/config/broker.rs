@@ -107,8 +107,8 @@ pub struct BrokerConfig {
     pub log_flush_scheduler_interval_ms: i64,
     /// `log.flush.start.offset.checkpoint.interval.ms`.
     pub log_flush_start_offset_checkpoint_interval_ms: i32,
-    /// `log.prepare.zero.bytes`, our own.
-    pub log_prepare_zero_bytes: u32,
+    /// `log.prepare.fill.bytes`, our own.
+    pub log_prepare_fill_bytes: u32,
     /// `log.prepare.reserve.bytes`, our own.
     pub log_prepare_reserve_bytes: u32,
     /// `log.write.back.bytes`, our own.
@@ -172,7 +172,7 @@ impl BrokerConfig {
             log_flush_scheduler_interval_ms: values.i64("log.flush.scheduler.interval.ms")?,
             log_flush_start_offset_checkpoint_interval_ms: values
                 .i32("log.flush.start.offset.checkpoint.interval.ms")?,
-            log_prepare_zero_bytes: values.u32("log.prepare.zero.bytes")?,
+            log_prepare_fill_bytes: values.u32("log.prepare.fill.bytes")?,
             log_prepare_reserve_bytes: values.u32("log.prepare.reserve.bytes")?,
             log_write_back_bytes: values.u32("log.write.back.bytes")?,
             offsets_topic: internal_topic(values, "offsets.topic", false, &mut notes)?,

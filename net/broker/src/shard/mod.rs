@@ -144,7 +144,7 @@ impl<E: Env> Shard<E> {
         let directories = DirectoryStates::new(configured(&config).len());
         let store = LogStore::new(disk);
         store.set_prepare_options(PrepareOptions {
-            zero_bytes_max: config.log_prepare_zero_bytes,
+            fill_bytes_max: config.log_prepare_fill_bytes,
             reserve_bytes_max: config.log_prepare_reserve_bytes,
             write_back_bytes: config.log_write_back_bytes,
         });

@@ -11,7 +11,7 @@ use std::io;
 
 use bytes::Bytes;
 
-use super::super::prepare::{Blank, Preparation};
+use super::super::prepare::{Blank, FILLER, Preparation};
 use super::{Dice, EIO, FileChange, MemoryDisk, MemoryFile, os_error};
 
 /// The waiting jobs.
@@ -35,7 +35,7 @@ impl Blank for Space {
         self.fault()
     }
 
-    fn write_zeros(&mut self, from: u64, to: u64) -> io::Result<()> {
+    fn write_filler(&mut self, from: u64, to: u64) -> io::Result<()> {
         self.fault()?;
         let mut world = self.disk.world.borrow_mut();
         if world.generation != self.generation {
@@ -44,7 +44,7 @@ impl Blank for Space {
         let file = world.file_mut(self.node).map_err(os_error)?;
         let position = usize::try_from(from).expect("files in memory are small");
         let size = usize::try_from(to - from).expect("a piece is small");
-        let bytes = Bytes::from(vec![0; size]);
+        let bytes = Bytes::from(vec![FILLER; size]);
         file.change(FileChange::Write { position, bytes });
         Ok(())
     }

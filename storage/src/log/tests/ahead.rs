@@ -1,4 +1,4 @@
-//! The prepared tail: zeros never come over records, are never log, and go when the log rests, rolls or closes.
+//! The prepared tail: filler never comes over records, are never log, and go when the log rests, rolls or closes.
 
 use futures_lite::future::block_on;
 use pelton_model::batch::verify_crc;
@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::PrepareOptions;
 use crate::disk::DiskFile;
+use crate::disk::prepare::FILLER;
 use crate::segment::{FileKind, file_path};
 
 const KIB: usize = 1024;
@@ -58,7 +59,7 @@ impl Rig {
     }
 }
 
-// Goal: a hot log has zeros ahead that are no part of it; a cold one has none. Method: compare sizes.
+// Goal: a hot log has filler ahead that is no part of it; a cold one has none. Method: compare sizes.
 #[test]
 fn only_hot_logs_prepare() {
     let rig = Rig::new(config());
@@ -147,7 +148,7 @@ fn a_full_disk_ends_preparing_only() {
     assert_eq!(rig.batches(), 60);
 }
 
-// Goal: after a kill the zeros are a torn tail, recovered as if they were not there, twice. Method: reopen as unclean.
+// Goal: after a kill the filler are a torn tail, recovered as if they were not there, twice. Method: reopen as unclean.
 #[test]
 fn a_kill_leaves_a_torn_tail() {
     let mut rig = Rig::new(config());
@@ -162,21 +163,24 @@ fn a_kill_leaves_a_torn_tail() {
     assert_eq!(rig.batches(), 20);
 }
 
-// Goal: zeros behind a segment that the next one continues are no end of the log. Method: put them there, as a power cut
+// Goal: filler behind a segment that the next one continues are no end of the log. Method: put them there, as a power cut
 // may that loses the cut of the file.
 #[test]
-fn zeros_between_segments_lose_nothing() {
-    let mut rig = Rig::new(config());
-    rig.heat();
-    block_on(rig.log.roll(None)).expect("healthy disk");
-    rig.heat();
-    let path = file_path(&directory(), Offset(0), FileKind::Log);
-    rig.disk
-        .corrupt(&path, |bytes| bytes.resize(bytes.len() + 100 * KIB, 0));
-    let recovery = rig.kill();
-    assert_eq!(recovery.log_end, Offset(40));
-    assert_eq!(rig.file_bytes(0), 20 * rig.log.size_bytes() / 40);
-    assert_eq!(rig.batches(), 40);
+fn prepared_space_between_segments_loses_nothing() {
+    for filler in [FILLER, 0] {
+        let mut rig = Rig::new(config());
+        rig.heat();
+        block_on(rig.log.roll(None)).expect("healthy disk");
+        rig.heat();
+        let path = file_path(&directory(), Offset(0), FileKind::Log);
+        let size = rig.file_bytes(0);
+        rig.disk
+            .corrupt(&path, |bytes| bytes.resize(bytes.len() + 100 * KIB, filler));
+        let recovery = rig.kill();
+        assert_eq!(recovery.log_end, Offset(40));
+        assert_eq!(rig.file_bytes(0), size);
+        assert_eq!(rig.batches(), 40);
+    }
 }
 
 // Goal: `preallocate` gives a segment its size at once and cuts it at roll and close, not at rest. Method: sizes.
@@ -230,7 +234,7 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    // Goal: whatever the helper's lag, zeros never come over records, and a kill loses none. Method: random acts with a
+    // Goal: whatever the helper's lag, filler never comes over records, and a kill loses none. Method: random acts with a
     // helper that works between any two operations; everything is read back before and after an unclean start.
     #[test]
     fn no_interleaving_loses_records(
@@ -241,7 +245,7 @@ proptest! {
         let mut rig = Rig::new(config());
         rig.disk.delay_helper(seed);
         rig.store.set_prepare_options(PrepareOptions {
-            zero_bytes_max: 200 * 1024,
+            fill_bytes_max: 200 * 1024,
             ..PrepareOptions::default()
         });
         rig.heat();

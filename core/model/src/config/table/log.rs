@@ -90,10 +90,10 @@ broker_keys! {
         "Whether a record's timestamp is the producer's or the time of its append.";
     "log.preallocate" Boolean "false" any Medium ClusterWide Served
         "Whether a new segment's file is given its full size at once.";
+    "log.prepare.fill.bytes" Int "1048576" (range 0 16777216) Low ReadOnly Served
+        "Extension of Pelton: filler written at most ahead of a partition that is written fast; 0: none.";
     "log.prepare.reserve.bytes" Int "16777216" (range 0 1073741824) Low ReadOnly Served
         "Extension of Pelton: blocks reserved at most ahead of a partition that is written fast; 0: none.";
-    "log.prepare.zero.bytes" Int "1048576" (range 0 16777216) Low ReadOnly Served
-        "Extension of Pelton: zeros written at most ahead of a partition that is written fast; 0: none.";
     "log.retention.bytes" Long "-1" any High ClusterWide Served
         "Bytes a partition keeps before old segments go; −1 is no limit.";
     "log.retention.check.interval.ms" Long "300000" (min 1) Medium ReadOnly Served
