@@ -92,7 +92,7 @@ fn bounds() {
 #[test]
 fn above_a_moving_start() {
     for compression in [Compression::None, Compression::Lz4] {
-        let mut rig = Rig::new(LogConfig {
+        let rig = Rig::new(LogConfig {
             segment_size_bytes_max: 400,
             index_interval_bytes: 100,
             ..LogConfig::default()
