@@ -14,7 +14,7 @@ use pelton_model::slice::{FileRange, Slice};
 use super::{Log, ReadOptions, ReadResult};
 use crate::config::{READ_COPY_BYTES_MAX, TAIL_SLICES_MAX};
 use crate::disk::{Disk, DiskError, DiskFile};
-use crate::error::{ReadError, StorageError};
+use crate::error::{Damage, ReadError, StorageError};
 use crate::segment::{FileKind, Found, Segment, file_path};
 
 /// Batches of a read near the log end.
@@ -84,6 +84,7 @@ impl<D: Disk> Log<D> {
                 None => find(&segment, from).await?,
             };
             if let Some(first) = first {
+                self.check_bound(&segment, &first)?;
                 let Some(range) = self.range(&segment, index, first, &options).await? else {
                     return Ok(ReadResult::default());
                 };
@@ -96,6 +97,24 @@ impl<D: Disk> Log<D> {
                 None => return Ok(ReadResult::default()),
             }
         }
+    }
+
+    /// A batch ends before the next segment or the log does, else its header lies: it would be waited for in vain.
+    fn check_bound(&self, segment: &Segment<D>, found: &Found) -> Result<(), StorageError> {
+        let segments = self.segments.borrow();
+        let next = segments.partition_point(|other| other.base <= segment.base);
+        let bound = segments
+            .get(next)
+            .map_or(self.log_end.get(), |next| next.base);
+        if found.header.next_offset() <= bound {
+            return Ok(());
+        }
+        let path = segment.path(FileKind::Log);
+        Err(StorageError::corrupt(
+            &path,
+            found.position,
+            Damage::Offsets,
+        ))
     }
 
     fn read_tail(&self, options: &ReadOptions) -> TailRead {
@@ -232,6 +251,10 @@ pub(super) async fn find<D: Disk>(
     let mut walk = segment.walk_before(offset).await?;
     while let Some(found) = walk.next().await? {
         if offset <= found.header.last_offset() {
+            if offset < found.header.base_offset {
+                // A gap, as compaction leaves them, or a base offset that lies: then it passes the next one's.
+                let _more = walk.next().await?;
+            }
             return Ok(Some(found));
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. A walk stays within the segment's size as of its begin and never reads the records of large batches.
-//! 2. What an index says is checked against the batch header it leads to; an index that lies is passed over.
+//! 2. Offsets of a walk grow and lie in the segment; a header that makes no sense ends it with an error, it is never skipped.
+//! 3. What an index says is checked against the batch header it leads to; an index that lies is passed over.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -43,6 +44,8 @@ impl<D: Disk> Segment<D> {
             path: self.path(FileKind::Log),
             position,
             end: self.size.get(),
+            base: self.base,
+            least: self.base,
             block: Bytes::new(),
             block_start: 0,
         })
@@ -113,6 +116,10 @@ pub(crate) struct HeaderWalk<F> {
     path: PathBuf,
     position: u64,
     end: u64,
+    /// The segment's.
+    base: Offset,
+    /// No batch to come begins below.
+    least: Offset,
     block: Bytes,
     block_start: u64,
 }
@@ -126,6 +133,7 @@ impl<F: DiskFile> HeaderWalk<F> {
     /// Steps back to a batch just found, so that it is found again.
     pub(crate) fn back_to(&mut self, found: &Found) {
         self.position = found.position;
+        self.least = found.header.base_offset;
     }
 
     /// The next batch; `None` at the end of the segment.
@@ -158,6 +166,13 @@ impl<F: DiskFile> HeaderWalk<F> {
         if found.end() > self.end || header.last_offset_delta < 0 || header.base_offset.0 < 0 {
             return corrupt(Damage::Header);
         }
+        // No checksum covers the base offset, and a reader that believes a wrong one goes on behind records it never saw.
+        let span = i64::from(i32::MAX);
+        let is_in_segment = header.last_offset().0 - self.base.0 <= span;
+        if header.base_offset < self.least || !is_in_segment {
+            return corrupt(Damage::Offsets);
+        }
+        self.least = header.next_offset();
         self.position = found.end();
         Ok(Some(found))
     }
