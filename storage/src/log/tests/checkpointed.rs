@@ -230,7 +230,8 @@ proptest! {
             });
         }
         let files = |rig: &Rig| -> Vec<(String, Vec<u8>)> {
-            let names = rig.names().into_iter();
+            // A segment that was closed when it was first looked at has one more time entry than the same one at the end of the log.
+            let names = rig.names().into_iter().filter(|name| !name.ends_with("index"));
             names.map(|name| (name.clone(), rig.contents(&directory().join(name)))).collect()
         };
         let first = rig.try_reopen(false, point).map(|found| found.log_end);
