@@ -228,6 +228,10 @@ impl<D: Disk> Opening<D> {
             .await?;
         if let Some(damaged) = scanned.damage {
             let position = scanned.good_bytes;
+            // A half index would pass for a whole one at the next opening, and the damage unseen.
+            segment.release();
+            let index = segment.path(FileKind::Index);
+            self.home.disk.remove_file(&index).await?;
             return Err(StorageError::corrupt(
                 &damaged.path,
                 position,
@@ -359,9 +363,14 @@ impl<D: Disk> Opening<D> {
                 break;
             }
         }
-        for segment in self.segments.split_off(index) {
+        let beyond = self.segments.split_off(index);
+        for segment in &beyond {
             self.truncated_bytes += segment.size_bytes();
             self.listing.remove(&self.home, segment.base).await?;
+        }
+        if !beyond.is_empty() {
+            // A power cut must not bring them back behind what is appended from now on.
+            self.home.disk.sync_dir(&self.home.directory).await?;
         }
         Ok(())
     }

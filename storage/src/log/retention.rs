@@ -79,10 +79,7 @@ impl<D: Disk> Log<D> {
             .map_err(failed)?;
         if self.config.get().deletes {
             let count = self.beyond_size(terms.high_watermark);
-            let count = match self.expired(count, terms).await? {
-                0 => count,
-                more => count + more,
-            };
+            let count = count + self.expired(count, terms).await?;
             deleted += self.delete_first(count, terms, producer_snapshot).await?;
         }
         Ok(Retained {

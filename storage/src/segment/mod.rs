@@ -416,15 +416,20 @@ impl<D: Disk> Segment<D> {
         last == max
     }
 
-    /// Cuts the log file behind `size` bytes.
+    /// Cuts the log file behind `size` bytes, durably.
     pub(crate) async fn cut(&self, size: u64) -> Result<(), DiskError> {
         let file = self.file().await?;
-        if file.holds_more(size).await? {
+        let is_longer = file.holds_more(size).await?;
+        if is_longer {
             file.set_size(size).await?;
         }
         self.size.set(size);
         self.durable.set(self.durable.get().min(size));
         self.has_changed();
+        if is_longer {
+            // The next opening finds the file whole and cannot know that a power cut would undo this.
+            self.sync_log().await?;
+        }
         Ok(())
     }
 

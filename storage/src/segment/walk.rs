@@ -56,6 +56,10 @@ impl<D: Disk> Segment<D> {
         &self,
         offset: Offset,
     ) -> Result<HeaderWalk<D::File>, StorageError> {
+        if offset < self.base {
+            // In a gap before this segment.
+            return self.walk(0).await;
+        }
         self.load_indexes().await?;
         let wanted = self.relative(offset).unwrap_or(u32::MAX);
         let last = self.offsets.last().map_or(0, |last| last.relative_offset);

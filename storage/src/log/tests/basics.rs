@@ -282,3 +282,23 @@ fn resting() {
     rig.append(1, 2);
     assert_eq!(end_of(&rig.read_all(0, 500)), Offset(122));
 }
+
+// Goal: a read from a gap between two segments, as compaction leaves them, goes on with the first batch behind it. Method: a
+// second segment that begins 100 offsets later and has index entries, read from within the gap.
+#[test]
+fn reads_from_a_gap() {
+    let rig = Rig::new(small_segments());
+    rig.append(10, 1);
+    let end = rig.log.log_end().0;
+    let mut spec = Spec::new(end + 100, 1);
+    spec.value_bytes = 1_500;
+    rig.append_spec(&spec);
+    rig.append(4, 1);
+    assert_eq!(rig.bases(), [0, end + 100]);
+    for from in [end, end + 1, end + 99, end + 100] {
+        let bytes = rig.read(from, rig.log.log_end().0, 100_000, true);
+        let first = Batches::new(&bytes).next().expect("a batch");
+        assert_eq!(first.expect("whole").0.base_offset.0, end + 100, "{from}");
+        assert_eq!(end_of(&bytes), rig.log.log_end(), "{from}");
+    }
+}

@@ -27,7 +27,7 @@ const POLICY: Policy = Policy {
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
 
-fn config() -> LogConfig {
+pub(super) fn config() -> LogConfig {
     LogConfig {
         segment_size_bytes_max: 1_500,
         index_interval_bytes: 150,
@@ -37,7 +37,7 @@ fn config() -> LogConfig {
 }
 
 /// Offset, key, value.
-type Row = (i64, String, Option<String>);
+pub(super) type Row = (i64, String, Option<String>);
 
 /// A batch with keys: `keys[i]` is negative for a tombstone of the key.
 fn keyed(base: i64, keys: &[i32], options: BuilderOptions) -> (Bytes, BatchFacts) {
@@ -63,7 +63,7 @@ fn keyed(base: i64, keys: &[i32], options: BuilderOptions) -> (Bytes, BatchFacts
     (bytes, facts)
 }
 
-fn append(rig: &Rig, keys: &[i32], compression: Compression) {
+pub(super) fn append(rig: &Rig, keys: &[i32], compression: Compression) {
     let options = BuilderOptions {
         compression,
         ..BuilderOptions::default()
@@ -83,14 +83,14 @@ fn filled() -> Rig {
     rig
 }
 
-struct Told {
+pub(super) struct Told {
     cleaned_to: Option<i64>,
     now: i64,
     settings: Settings,
     map_bytes: usize,
 }
 
-fn told(cleaned_to: Option<i64>, now: i64) -> Told {
+pub(super) fn told(cleaned_to: Option<i64>, now: i64) -> Told {
     let settings = Settings {
         delete_retention_ms: 1_000,
         ..Settings::default()
@@ -125,7 +125,7 @@ fn begin(rig: &Rig, told: &Told) -> Result<Pass<crate::disk::memory::MemoryDisk>
     Ok(Pass::new(&rig.log, options))
 }
 
-fn clean(rig: &Rig, told: &Told) -> Result<Cleaned, CleanError> {
+pub(super) fn clean(rig: &Rig, told: &Told) -> Result<Cleaned, CleanError> {
     let mut pass = begin(rig, told).map_err(CleanError::Log)?;
     loop {
         match block_on(pass.step(&rig.log, Monotonic(0))) {
@@ -139,7 +139,7 @@ fn clean(rig: &Rig, told: &Told) -> Result<Cleaned, CleanError> {
     }
 }
 
-fn rows_of(bytes: &[u8]) -> Vec<Row> {
+pub(super) fn rows_of(bytes: &[u8]) -> Vec<Row> {
     let bytes = Bytes::copy_from_slice(bytes);
     let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).expect("written here");
     let mut rows = Vec::new();

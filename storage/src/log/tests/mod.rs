@@ -5,6 +5,7 @@ mod ahead;
 mod basics;
 mod checkpointed;
 mod compaction;
+mod everything;
 mod files;
 mod lookup;
 mod manifest;
