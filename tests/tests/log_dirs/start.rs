@@ -4,7 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kafka_protocol::messages::ApiKey;
+use pelton_tests::answer;
 use pelton_tests::broker::{Broker, binary, refused, serve};
+use pelton_tests::raw::Reply;
+use pelton_tests::request::{Resource, incremental_alter_configs};
 
 use crate::{Dirs, create, described, fetch, offline, partitions_in, produce, property, served};
 
@@ -237,6 +241,35 @@ fn cordoned() {
     broker.start_again();
     assert_eq!(create(&broker, "v", 1), "InvalidReplicationFactor; topics 1");
     assert_eq!(produce(&broker, "t", 1), "ok; base 4");
+}
+
+/// Goal: a directory can be cordoned and opened again while the broker runs, and a restart remembers. Method: IncrementalAlterConfigs.
+#[test]
+fn cordoned_while_it_runs() {
+    let dirs = Dirs::new(&["a", "b"]);
+    let Some(mut broker) = dirs.start() else { return };
+    let cordon = |broker: &Broker, value: Option<&str>| {
+        let operation = i8::from(value.is_none());
+        let changes = vec![(operation, "cordoned.log.dirs", value)];
+        let resource = Resource { kind: 4, name: "1", changes };
+        let Reply::Frame(frame) =
+            broker.connect().ask(&incremental_alter_configs(1, &[resource], false))
+        else {
+            panic!("IncrementalAlterConfigs is not answered")
+        };
+        answer::summary(ApiKey::IncrementalAlterConfigs, 1, &frame)
+    };
+    let first = dirs.paths[0].to_str().expect("UTF-8");
+    assert!(cordon(&broker, Some(first)).starts_with("ok"));
+    assert_eq!(create(&broker, "t", 2), "ok; topics 1");
+    assert_eq!(dirs.partitions("t")[1], ["0", "1"]);
+    broker.kill();
+    broker.start_again();
+    assert_eq!(create(&broker, "u", 3), "ok; topics 1");
+    assert_eq!(dirs.partitions("u")[1], ["0", "1", "2"]);
+    assert!(cordon(&broker, None).starts_with("ok"));
+    assert_eq!(create(&broker, "v", 2), "ok; topics 1");
+    assert_eq!(dirs.partitions("v")[0], ["0", "1"]);
 }
 
 /// Runs a broker on these directories that must refuse, and looks for the words of its one line.
