@@ -41,6 +41,7 @@ impl EpochCache {
         for entry in entries {
             cache.assign(entry.epoch, entry.start_offset);
         }
+        cache.entries.shrink_to_fit();
         cache
     }
 

@@ -354,7 +354,7 @@ impl<E: Env> Shard<E> {
     ) -> Result<Progress, StorageError> {
         if slot.state.borrow().is_offline() {
             return Err(StorageError::Failed {
-                path: slot.directory.clone(),
+                path: slot.log.directory().to_owned(),
             });
         }
         let Some(first) = facts.first() else {

@@ -130,7 +130,7 @@ impl<E: Env> Shard<E> {
         if !partition.replicas.contains(&self.config.node_id) {
             return;
         }
-        let name: Arc<str> = Arc::from(topic.name());
+        let name = self.shared_name(topic.name());
         let config = self.topic_config(image, &name);
         if self.unopened.borrow().contains_key(&id) {
             return;
@@ -172,6 +172,26 @@ impl<E: Env> Shard<E> {
         }
     }
 
+    /// The settings, one copy for neighbours that have the same.
+    fn shared_config(&self, config: TopicConfig) -> Arc<TopicConfig> {
+        let mut last = self.last_config.borrow_mut();
+        if let Some(last) = last.as_ref().filter(|last| ***last == config) {
+            return Arc::clone(last);
+        }
+        let config = Arc::new(config);
+        *last = Some(Arc::clone(&config));
+        config
+    }
+
+    /// The topic's name, one string for all of its partitions.
+    fn shared_name(&self, name: &str) -> Arc<str> {
+        let mut last = self.last_name.borrow_mut();
+        if &**last != name {
+            *last = Arc::from(name);
+        }
+        Arc::clone(&last)
+    }
+
     async fn insert_slot(
         self: &Rc<Self>,
         place: LogPlace,
@@ -194,7 +214,6 @@ impl<E: Env> Shard<E> {
             id: place.id,
             topic: place.name,
             dir: place.dir,
-            directory: place.directory,
             state: std::cell::RefCell::new(partition),
             log,
             sync: SyncState::new(&config),
@@ -302,7 +321,7 @@ impl<E: Env> Shard<E> {
         let overrides = image.topic_configs(topic).into_iter().flatten();
         let overrides = overrides.map(|(name, value)| (name.as_str(), value.as_str()));
         match TopicConfig::from_overrides(&settings, overrides) {
-            Ok(config) => Arc::new(config),
+            Ok(config) => self.shared_config(config),
             Err(error) => {
                 tracing::error!(topic, %error, "the topic's configuration is unusable: the broker's defaults hold");
                 Arc::new(settings.topic_defaults.clone())

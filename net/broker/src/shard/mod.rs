@@ -40,6 +40,7 @@ use pelton_machine::image::MetadataImage;
 use pelton_machine::purgatory::Purgatory;
 use pelton_model::batch::Scratch;
 use pelton_model::config::broker::BrokerConfig;
+use pelton_model::config::topic::TopicConfig;
 use pelton_model::map::Map;
 use pelton_model::placement::shard_of;
 use pelton_model::task::Notify;
@@ -124,6 +125,10 @@ pub struct Shard<E: Env> {
     pub(crate) is_abandoned: Cell<bool>,
     /// Logs that hold files, longest held first.
     pub(crate) open_logs: RefCell<VecDeque<Rc<Slot<E>>>>,
+    /// The name of the topic whose partition was set up last.
+    last_name: RefCell<Arc<str>>,
+    /// The settings of the topic that was looked at last.
+    last_config: RefCell<Option<Arc<TopicConfig>>>,
     /// How far the start is.
     pub(crate) opening: Progress,
 }
@@ -187,6 +192,8 @@ impl<E: Env> Shard<E> {
             is_closed: Cell::new(false),
             is_abandoned: Cell::new(false),
             open_logs: RefCell::default(),
+            last_name: RefCell::new(Arc::from("")),
+            last_config: RefCell::default(),
             opening: Progress::default(),
         })
     }

@@ -3,7 +3,6 @@
 //! Invariant: batches are written in the order of their plans: `pending` is a queue, and one flush at a time empties it.
 
 use std::cell::{Cell, RefCell};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -25,7 +24,6 @@ pub(crate) struct Slot<E: Env> {
     pub(crate) topic: Arc<str>,
     /// The log directory that holds it.
     pub(crate) dir: DirIndex,
-    pub(crate) directory: PathBuf,
     pub(crate) state: RefCell<Partition>,
     pub(crate) log: Log<E::Disk>,
     pub(crate) config: RefCell<Arc<TopicConfig>>,
