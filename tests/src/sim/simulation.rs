@@ -187,6 +187,8 @@ impl Simulation {
         let bench = Rc::clone(&self.bench);
         self.step_until(HEALED_MS_MAX, "the clients to finish", move || bench.busy.get() == 0);
         self.check("at the end");
+        // Clients may be served before the start has been told.
+        self.step_until(START_MS_MAX, "a start", || self.life.is_serving());
         self.stop_in_order();
         self.restart();
         self.check("after a stop and a start");
