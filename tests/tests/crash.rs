@@ -1,8 +1,9 @@
 //! kill -9 under load, and what must be there afterwards.
 //!
-//! Goal: an acknowledged record is at its offset exactly once, whenever the process dies. Method: librdkafka's idempotent
-//! producer sends without pause while the broker is killed at random moments and started again on the same directory;
-//! then every partition is read from its beginning. Seeds are printed; `PELTON_SEED` repeats a run's choices.
+//! Goal: an acknowledged record is at its offset exactly once, whenever the process dies and however logs are synced. Method:
+//! librdkafka's idempotent producers send without pause while the broker is killed at random moments and started again on the
+//! same directory; then every partition is read from its beginning. Seeds are printed; `PELTON_SEED` repeats a run's choices,
+//! `PELTON_CRASH_ROUNDS` asks for more of them (the long form: 300).
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -22,13 +23,22 @@ use rdkafka::consumer::Consumer;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use rdkafka::topic_partition_list::Offset;
 
-const ROUNDS: u64 = 4;
-const KILLS: u64 = 3;
+/// Rounds in CI: each policy four times.
+const ROUNDS: u64 = 12;
+const KILLS: u64 = 2;
 const PARTITIONS: i32 = 3;
-/// A round's records, so that reading them back stays quick.
-const RECORDS_MAX: usize = 150_000;
-/// How fast the load grows.
-const RECORDS_PER_MS: usize = 20;
+const PRODUCERS: usize = 3;
+/// One producer's records of a round, so that reading them back stays quick.
+const RECORDS_MAX: usize = 20_000;
+/// How fast one producer's load grows.
+const RECORDS_PER_MS: usize = 4;
+
+/// Settings of the topic, round by round.
+const POLICIES: [&[(&str, &str)]; 3] = [
+    &[("sync.policy", "none")],
+    &[("sync.policy", "interval"), ("sync.interval.ms", "20")],
+    &[("sync.policy", "group")],
+];
 
 /// Small and repeatable; nothing here needs good randomness.
 struct Random(u64);
@@ -51,23 +61,34 @@ fn first_seed() -> u64 {
 #[test]
 fn acknowledged_records_survive_kills() {
     let seed = first_seed();
-    for round in 0..ROUNDS {
-        println!("round {round}: PELTON_SEED={}", seed + round);
-        one_round(Random((seed + round).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1));
+    let rounds = std::env::var("PELTON_CRASH_ROUNDS").ok().and_then(|text| text.parse().ok());
+    for round in 0..rounds.unwrap_or(ROUNDS) {
+        let seed = seed + round;
+        let policy = POLICIES[usize::try_from(seed % 3).expect("small")];
+        println!("round {round}: PELTON_SEED={seed} {policy:?}");
+        one_round(Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1), policy);
     }
 }
 
-fn one_round(mut random: Random) {
+fn one_round(mut random: Random, policy: &[(&'static str, &'static str)]) {
     // Against Apache Kafka nothing is killed: that run checks the test, not the broker.
     let mut broker = Broker::start();
-    let topic = topic::create_with(&broker, "crash", PARTITIONS, &[]);
+    let configs = if broker.is_kafka() { &[] } else { policy };
+    let topic = topic::create_with(&broker, "crash", PARTITIONS, configs);
     let bootstrap = broker.bootstrap();
     let stop = AtomicBool::new(false);
-    let delivered = AtomicUsize::new(0);
+    let delivered: [AtomicUsize; PRODUCERS] = std::array::from_fn(|_| AtomicUsize::new(0));
     let deliveries = std::thread::scope(|scope| {
         // A failed assertion below ends the load too; without that the scope would wait for it.
         let _stop = SetOnDrop(&stop);
-        let load = scope.spawn(|| produce_until(&bootstrap, &topic, &stop, &delivered));
+        let producers = delivered.iter().enumerate();
+        let load: Vec<_> = producers
+            .map(|(number, delivered)| {
+                let first = number * RECORDS_MAX;
+                let (bootstrap, topic, stop) = (&bootstrap, &topic, &stop);
+                scope.spawn(move || produce_until(bootstrap, topic, first, stop, delivered))
+            })
+            .collect();
         for _ in 0..KILLS {
             wait_for_load(&delivered);
             std::thread::sleep(Duration::from_millis(random.below(400)));
@@ -83,7 +104,8 @@ fn one_round(mut random: Random) {
         }
         wait_for_load(&delivered);
         stop.store(true, Ordering::Relaxed);
-        load.join().expect("the load ends well")
+        let ended = load.into_iter().map(|load| load.join().expect("the load ends well"));
+        ended.flatten().collect::<Vec<Delivery>>()
     });
     verify(&bootstrap, &topic, &deliveries);
     if !broker.is_kafka() {
@@ -106,10 +128,11 @@ impl Drop for SetOnDrop<'_> {
 }
 
 /// Returns when a thousand more records have been acknowledged.
-fn wait_for_load(delivered: &AtomicUsize) {
-    let before = delivered.load(Ordering::Relaxed);
+fn wait_for_load(delivered: &[AtomicUsize]) {
+    let count = || delivered.iter().map(|each| each.load(Ordering::Relaxed)).sum::<usize>();
+    let before = count();
     let deadline = Instant::now() + Duration::from_secs(30);
-    while delivered.load(Ordering::Relaxed) < (before + 1000).min(RECORDS_MAX) {
+    while count() < (before + 1000).min(RECORDS_MAX * PRODUCERS) {
         assert!(Instant::now() < deadline, "the load stands still at {before} records");
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -118,6 +141,7 @@ fn wait_for_load(delivered: &AtomicUsize) {
 fn produce_until(
     bootstrap: &str,
     topic: &TestTopic,
+    first: usize,
     stop: &AtomicBool,
     delivered: &AtomicUsize,
 ) -> Vec<Delivery> {
@@ -140,7 +164,7 @@ fn produce_until(
             usize::try_from(begin.elapsed().as_millis()).expect("a short run") * RECORDS_PER_MS;
         if producer.in_flight_count() < 5000 && id < due {
             for _ in 0..20 {
-                send(&producer, topic, id);
+                send(&producer, topic, first + id);
                 id += 1;
             }
         }
