@@ -155,7 +155,7 @@ fn round(kafka: &Kafka, settings: &[&str], how: End, name: &str) {
 // committed offsets, credentials and quotas. Method: Kafka's own tools before and after.
 #[test]
 fn kafkas_directory_and_back() {
-    let Some(kafka) = Kafka::find(33092) else { return };
+    let Some(kafka) = Kafka::find(23092) else { return };
     kafka.start(&SETTINGS);
     fill(&kafka);
     round(&kafka, &SETTINGS, End::Clean, "extra-a");
@@ -172,7 +172,7 @@ fn kafkas_directory_and_back() {
 // Goal: the same with a static quorum (`kraft.version` 0), whose log and snapshots name no voters. Method: a directory formatted so.
 #[test]
 fn static_quorum() {
-    let Some(kafka) = Kafka::find(33292) else { return };
+    let Some(kafka) = Kafka::find(23292) else { return };
     let voters = kafka.format_static();
     let settings = [&SETTINGS[..], &[voters.as_str()]].concat();
     kafka.start(&settings);
@@ -189,7 +189,7 @@ fn static_quorum() {
 // Goal: a directory that Pelton made goes to Kafka and back. Method: Pelton alone at first, with settings that Kafka will have too.
 #[test]
 fn peltons_directory_and_back() {
-    let Some(kafka) = Kafka::find(33492) else { return };
+    let Some(kafka) = Kafka::find(23492) else { return };
     std::fs::create_dir_all(kafka.data_dir()).expect("a directory");
     let at = kafka.address();
     let properties = format!(

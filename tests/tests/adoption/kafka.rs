@@ -37,7 +37,7 @@ pub(super) struct Kafka {
 static TURN: Mutex<()> = Mutex::new(());
 
 impl Kafka {
-    /// An instance of its own on `port` and the next one, or `None` and a printed skip when there is no Kafka here.
+    /// An instance of its own on `port` and the next one (below those that the kernel gives to clients), or `None` and a printed skip when there is no Kafka here.
     pub(super) fn find(port: u16) -> Option<Self> {
         let peers = std::env::var_os("PELTON_PEERS").map(PathBuf::from);
         let Some(peers) = peers.filter(|peers| peers.join("kafka").exists()) else {
