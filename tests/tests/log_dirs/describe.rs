@@ -20,7 +20,10 @@ fn ask(broker: &Broker, topics: Option<&[(&str, Vec<i32>)]>) -> DescribeLogDirsR
 }
 
 /// For each directory: its error, and topic, partition and size of what is shown.
-fn shown(answer: &DescribeLogDirsResponse) -> Vec<(i16, Vec<(String, i32, i64)>)> {
+/// Topic, partition, bytes.
+type Size = (String, i32, i64);
+
+fn shown(answer: &DescribeLogDirsResponse) -> Vec<(i16, Vec<Size>)> {
     let of = |dir: &kafka_protocol::messages::describe_log_dirs_response::DescribeLogDirsResult| {
         let mut rows = Vec::new();
         for topic in &dir.topics {
