@@ -19,10 +19,10 @@ fn ask(broker: &Broker, topics: Option<&[(&str, Vec<i32>)]>) -> DescribeLogDirsR
     answer::decode(ApiKey::DescribeLogDirs, 4, &frame).expect("decodes")
 }
 
-/// For each directory: its error, and topic, partition and size of what is shown.
 /// Topic, partition, bytes.
 type Size = (String, i32, i64);
 
+/// For each directory: its error, and topic, partition and size of what is shown.
 fn shown(answer: &DescribeLogDirsResponse) -> Vec<(i16, Vec<Size>)> {
     let of = |dir: &kafka_protocol::messages::describe_log_dirs_response::DescribeLogDirsResult| {
         let mut rows = Vec::new();
