@@ -85,6 +85,14 @@ impl<D: Disk> Trash<D> {
         contents.by_due.first().map(|(due, _)| *due)
     }
 
+    /// How many segments and directories are due, counted up to `at_most`.
+    #[must_use]
+    pub fn due_count(&self, now: Monotonic, at_most: usize) -> usize {
+        let contents = self.0.contents.borrow();
+        let due = contents.by_due.iter().take_while(|(due, _)| *due <= now);
+        due.take(at_most).count()
+    }
+
     /// How many segments and directories wait to be removed.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -17,8 +17,11 @@ use crate::env::Env;
 const IDLE_MS: u64 = 100;
 /// The pause while there is more to do, so that what was queued behind a piece at the device goes first.
 const BUSY_MS: u64 = 20;
-/// Bytes of deleted files that are given back in one piece: about a millisecond of the filesystem's time.
-const TRASH_STEP_BYTES: u64 = 8 * 1024 * 1024;
+/// Bytes of deleted files that are given back in one piece while little is due: 50 MB a second, in pieces that hold the
+/// filesystem's journal for a fraction of a millisecond.
+const TRASH_STEP_BYTES: u64 = 1024 * 1024;
+/// The piece grows by that much with every fourth segment that is due, up to so many, so that deleting keeps up with the load.
+const TRASH_DUE_MAX: usize = 64;
 
 impl<E: Env> Shard<E> {
     /// Runs until the shard stops. Each round does a piece of every kind of work.
@@ -39,7 +42,9 @@ impl<E: Env> Shard<E> {
     /// Removes deleted files that are due; says whether more are.
     async fn empty_trash(&self) -> bool {
         let now = self.net.now();
-        let emptied = self.store.trash().empty(now, TRASH_STEP_BYTES).await;
+        let trash = self.store.trash();
+        let steps = trash.due_count(now, TRASH_DUE_MAX).div_ceil(4);
+        let emptied = trash.empty(now, TRASH_STEP_BYTES * steps as u64).await;
         emptied.has_more
     }
 }
