@@ -58,7 +58,7 @@ fn create(image: &mut MetadataImage, name: &str, partitions: i32) -> Result<Topi
         &mut CreateTopicsOptions {
             default_num_partitions: 1,
             default_replication_factor: 1,
-            validate_config: &|_, _| Ok(()),
+            validate_configs: &|_| Ok(()),
             validate_only: false,
             draw_topic_id: &mut || {
                 next += 1;
