@@ -11,8 +11,11 @@ use crate::log::BatchFacts;
 use crate::txn_index::{AbortedTxn, decode};
 
 /// Appends two records of a producer's transaction.
+/// A record's key and value.
+type KeyValue<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+
 fn data(rig: &Rig, producer: i64, sequence: i32) {
-    let records: [(Option<&[u8]>, Option<&[u8]>); 2] = [(None, Some(b"a")), (None, Some(b"b"))];
+    let records: [KeyValue<'_>; 2] = [(None, Some(b"a")), (None, Some(b"b"))];
     append(rig, producer, sequence, false, &records);
 }
 
@@ -22,13 +25,7 @@ fn marker(rig: &Rig, producer: i64, is_commit: bool) {
     append(rig, producer, -1, true, &[(Some(&key), Some(&[0; 6]))]);
 }
 
-fn append(
-    rig: &Rig,
-    producer: i64,
-    sequence: i32,
-    control: bool,
-    records: &[(Option<&[u8]>, Option<&[u8]>)],
-) {
+fn append(rig: &Rig, producer: i64, sequence: i32, control: bool, records: &[KeyValue<'_>]) {
     let mut builder = BatchBuilder::new(BuilderOptions {
         base_offset: rig.log.log_end(),
         leader_epoch: LeaderEpoch(0),
