@@ -10,10 +10,10 @@ use super::{Rig, small_segments};
 use crate::log::BatchFacts;
 use crate::txn_index::{AbortedTxn, decode};
 
-/// Appends two records of a producer's transaction.
 /// A record's key and value.
 type KeyValue<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
+/// Appends two records of a producer's transaction.
 fn data(rig: &Rig, producer: i64, sequence: i32) {
     let records: [KeyValue<'_>; 2] = [(None, Some(b"a")), (None, Some(b"b"))];
     append(rig, producer, sequence, false, &records);
