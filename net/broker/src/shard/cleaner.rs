@@ -31,6 +31,12 @@ use crate::env::Env;
 /// Rests are taken in pieces of at most so long, so that a stop is not kept waiting.
 const REST_MS_MAX: u64 = 500;
 
+/// Between two pieces of work the cleaner rests so many times as long as the last one took: its thread may share the shard's
+/// core, and a core that is never idle makes every request wait for its turn.
+const PAUSE_SHARE: u64 = 3;
+/// But no longer than this: a piece that took long has waited for the device or the core.
+const PAUSE_NS_MAX: u64 = 2_000_000;
+
 /// What compaction knows of one log.
 #[derive(Debug, Default)]
 pub(crate) struct CleanState {
@@ -230,10 +236,16 @@ impl<E: Env> Shard<E> {
             if self.is_stopping.get() || self.slot(slot.id).is_none() {
                 return Ok(None);
             }
-            match pass.step(&slot.log, self.net.now()).await? {
+            let begun = self.net.now();
+            match pass.step(&slot.log, begun).await? {
                 Step::Done(cleaned) => return Ok(Some(cleaned)),
                 Step::Working { bytes } => {
                     self.net.yield_now().await;
+                    let now = self.net.now();
+                    let pause_ns = (now.since(begun) * PAUSE_SHARE).min(PAUSE_NS_MAX);
+                    self.net
+                        .sleep_until(Monotonic(now.0.saturating_add(pause_ns)))
+                        .await;
                     if let Some(until) = pace.spend(bytes, self.net.now()) {
                         self.wait_until(until).await;
                     }
