@@ -4,10 +4,10 @@
 //!
 //! The pieces, from the outside in: [`LogDir`] owns one log directory (lock, identity, checkpoints, the list of
 //! partitions); [`LogStore`] is what the logs of one shard share; [`Log`] is one partition: segments with their sparse
-//! indexes, the leader epoch history, the memory tail.
+//! indexes, the leader epoch history, the memory tail. [`compaction`] rewrites closed segments, [`trash`] removes what was
+//! deleted, [`snapshot`] is the start-up manifest.
 //!
-//! Absent here, each with its place when it comes: retention and compaction (siblings of `log`, working on closed
-//! segments), sync policies (around [`Log::sync`]), truncation by followers.
+//! Absent here: when to sync, clean and delete (the owner's business); truncation by followers, which comes with replication.
 
 pub mod compaction;
 pub mod config;

@@ -22,6 +22,7 @@ use pelton_model::{Offset, ProducerEpoch, ProducerId, Timestamp};
 
 use super::key_map::KeyMap;
 use super::transactions::Transactions;
+use crate::txn_index::AbortedTxn;
 
 /// The last thing that an active producer wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +145,7 @@ impl Work {
     }
 
     /// The aborted transactions that stay, since the last call.
-    pub fn take_retained(&mut self) -> Vec<super::transactions::AbortedTransaction> {
+    pub fn take_retained(&mut self) -> Vec<AbortedTxn> {
         self.transactions.take_retained()
     }
 

@@ -32,7 +32,6 @@ pub use filter::{Counts, LastRecord, LastRecords, Settings};
 pub use key_map::{HashSeed, KeyMap};
 pub use pass::{Cleaned, Pass, PassOptions, Step};
 pub use plan::{Plan, Policy};
-pub use transactions::AbortedTransaction;
 
 use crate::disk::DiskError;
 use crate::error::{Damage, StorageError};

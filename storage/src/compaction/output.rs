@@ -16,11 +16,11 @@ use bytes::{Bytes, BytesMut};
 use pelton_model::{Offset, Timestamp};
 
 use super::CleanError;
-use super::transactions::{self, AbortedTransaction};
 use crate::config::{CLEAN_SYNC_BYTES, CLEAN_WRITE_BYTES, LogConfig};
 use crate::disk::{Disk, DiskError, DiskFile, OpenMode};
 use crate::index::{IndexEntry, OffsetEntry, TimeEntry};
 use crate::segment::{FileKind, SEGMENT_BYTES_MAX, file_path};
+use crate::txn_index::{self, AbortedTxn};
 
 /// The suffix of a segment that is being written.
 pub(crate) const CLEANED: &str = ".cleaned";
@@ -73,7 +73,7 @@ pub(super) struct Output<D: Disk> {
     pending: Vec<Bytes>,
     pending_bytes: u64,
     indexes: Indexes,
-    transactions: Vec<AbortedTransaction>,
+    transactions: Vec<AbortedTxn>,
 }
 
 impl<D: Disk> Output<D> {
@@ -135,7 +135,7 @@ impl<D: Disk> Output<D> {
     }
 
     /// Adds to the transaction index.
-    pub(super) fn push_transactions(&mut self, transactions: &[AbortedTransaction]) {
+    pub(super) fn push_transactions(&mut self, transactions: &[AbortedTxn]) {
         self.transactions.extend_from_slice(transactions);
     }
 
@@ -156,8 +156,8 @@ impl<D: Disk> Output<D> {
         self.write_index(FileKind::Index, offsets).await?;
         self.write_index(FileKind::TimeIndex, times).await?;
         if !self.transactions.is_empty() {
-            let entries = transactions::encode(&self.transactions);
-            self.write_index(FileKind::TxnIndex, entries).await?;
+            let entries = txn_index::encode(&self.transactions);
+            self.write_index(FileKind::TxnIndex, entries.into()).await?;
         }
         Ok(Cleaned {
             base: self.base,

@@ -19,12 +19,13 @@ use super::key_map::{HashSeed, KeyMap};
 use super::output::{self, Output, Written};
 use super::plan::{Gathered, Plan, may_join};
 use super::source::Source;
-use super::transactions::{self, AbortedTransaction, Transactions};
+use super::transactions::Transactions;
 use crate::config::{LogConfig, TEXT_FILE_BYTES_MAX};
 use crate::disk::Disk;
 use crate::error::Damage;
 use crate::log::Log;
 use crate::segment::{FileKind, Segment};
+use crate::txn_index::{self, AbortedTxn};
 
 /// What a pass is told.
 #[derive(Clone, Debug)]
@@ -34,7 +35,7 @@ pub struct PassOptions {
     /// Retention of tombstones, active producers.
     pub settings: Settings,
     /// Aborted transactions beside those that the log's transaction indexes list.
-    pub aborted: Vec<AbortedTransaction>,
+    pub aborted: Vec<AbortedTxn>,
     /// The wall clock.
     pub now: Timestamp,
     /// Memory of the key map.
@@ -79,7 +80,7 @@ pub struct Pass<D: Disk> {
     directory: PathBuf,
     config: LogConfig,
     plan: Plan,
-    aborted: Vec<AbortedTransaction>,
+    aborted: Vec<AbortedTxn>,
     /// The segments below the plan's end.
     sources: Vec<Rc<Segment<D>>>,
     /// In the helper's hands while a step waits for it.
@@ -220,12 +221,13 @@ impl<D: Disk> Pass<D> {
     /// Adds what the log's transaction indexes say. A transaction may end in any later segment.
     async fn read_transactions(&mut self) -> Result<(), CleanError> {
         for entry in self.disk.read_dir(&self.directory).await? {
-            if !entry.name.ends_with(".txnindex") || entry.size_bytes == 0 {
+            let base = entry.name.strip_suffix(".txnindex");
+            let Some(base) = base.and_then(|base| base.parse().ok()).map(Offset) else {
                 continue;
-            }
+            };
             let path = self.directory.join(&entry.name);
             let contents = self.disk.read_file(&path, TEXT_FILE_BYTES_MAX).await?;
-            let Some(aborted) = transactions::decode(&contents) else {
+            let Ok(aborted) = txn_index::decode(&contents, base) else {
                 // Without it, aborted records would pass for committed ones.
                 return Err(CleanError::Damaged {
                     path,

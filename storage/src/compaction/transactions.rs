@@ -9,86 +9,28 @@
 
 use std::collections::VecDeque;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use pelton_model::batch::{BatchHeader, RecordIter};
 use pelton_model::map::{Map, Set};
 use pelton_model::{Offset, ProducerId};
 
-/// Bytes that a transaction marker may take at most.
-const MARKER_BYTES_MAX: u64 = 64 * 1024;
-
-/// A transaction that was aborted: an entry of the transaction index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AbortedTransaction {
-    /// Whose.
-    pub producer_id: ProducerId,
-    /// The offset of its first record.
-    pub first_offset: Offset,
-    /// The offset of its marker.
-    pub last_offset: Offset,
-    /// The last stable offset when the marker was written.
-    pub last_stable: Offset,
-}
+use crate::log::{MARKER_BYTES_MAX, marker_kind};
+use crate::txn_index::AbortedTxn;
 
 #[derive(Debug)]
 struct Open {
-    transaction: AbortedTransaction,
+    transaction: AbortedTxn,
     has_data: bool,
-}
-
-/// Bytes of an entry of the transaction index.
-const ENTRY_BYTES: usize = 34;
-
-/// Encodes a transaction index.
-///
-/// | bytes | field |
-/// |---:|---|
-/// | 0–1 | version i16, 0 |
-/// | 2–9 | producer id i64 |
-/// | 10–17 | first offset i64 |
-/// | 18–25 | last offset i64 |
-/// | 26–33 | last stable offset i64 |
-pub(super) fn encode(transactions: &[AbortedTransaction]) -> Bytes {
-    let mut out = BytesMut::with_capacity(transactions.len() * ENTRY_BYTES);
-    for transaction in transactions {
-        out.put_i16(0);
-        out.put_i64(transaction.producer_id.0);
-        out.put_i64(transaction.first_offset.0);
-        out.put_i64(transaction.last_offset.0);
-        out.put_i64(transaction.last_stable.0);
-    }
-    out.freeze()
-}
-
-/// Decodes a transaction index; `None` when it makes no sense.
-pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<AbortedTransaction>> {
-    let mut transactions = Vec::new();
-    while !bytes.is_empty() {
-        if bytes.len() < ENTRY_BYTES || bytes.get_i16() != 0 {
-            return None;
-        }
-        let transaction = AbortedTransaction {
-            producer_id: ProducerId(bytes.get_i64()),
-            first_offset: Offset(bytes.get_i64()),
-            last_offset: Offset(bytes.get_i64()),
-            last_stable: Offset(bytes.get_i64()),
-        };
-        if transaction.last_offset < transaction.first_offset {
-            return None;
-        }
-        transactions.push(transaction);
-    }
-    Some(transactions)
 }
 
 /// What is known of transactions at one place of the log. See the module.
 #[derive(Debug, Default)]
 pub struct Transactions {
     /// In order of their first offset.
-    ahead: VecDeque<AbortedTransaction>,
+    ahead: VecDeque<AbortedTxn>,
     aborted: Map<ProducerId, Open>,
     committed: Set<ProducerId>,
-    retained: Vec<AbortedTransaction>,
+    retained: Vec<AbortedTxn>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -103,7 +45,7 @@ enum Marker {
 impl Transactions {
     /// At the start of the log, with every aborted transaction that it holds.
     #[must_use]
-    pub fn new(mut aborted: Vec<AbortedTransaction>) -> Self {
+    pub fn new(mut aborted: Vec<AbortedTxn>) -> Self {
         aborted.sort_by_key(|transaction| transaction.first_offset);
         Self {
             ahead: aborted.into(),
@@ -150,7 +92,7 @@ impl Transactions {
     }
 
     /// The aborted transactions whose markers were passed and stay, since the last call.
-    pub fn take_retained(&mut self) -> Vec<AbortedTransaction> {
+    pub fn take_retained(&mut self) -> Vec<AbortedTxn> {
         std::mem::take(&mut self.retained)
     }
 
@@ -175,44 +117,9 @@ fn marker(header: &BatchHeader, batch: &Bytes) -> Marker {
     }
     let records = RecordIter::new(batch, MARKER_BYTES_MAX).ok();
     let first = records.and_then(|mut records| records.next()?.ok());
-    let key = first.and_then(|record| record.key);
-    // Version and type, i16 each.
-    match key.filter(|key| key.len() >= 4) {
-        Some(mut key) => {
-            key.advance(2);
-            match key.get_i16() {
-                0 => Marker::Abort,
-                1 => Marker::Commit,
-                _ => Marker::Other,
-            }
-        }
-        None => Marker::Other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Goal: an index is read as it was written, and nonsense is told from it. Method: round trip, cuts, a wrong version.
-    #[test]
-    fn index_bytes() {
-        let entry = |first: i64| AbortedTransaction {
-            producer_id: ProducerId(7),
-            first_offset: Offset(first),
-            last_offset: Offset(first + 5),
-            last_stable: Offset(first),
-        };
-        let entries = vec![entry(1), entry(100)];
-        let bytes = encode(&entries);
-        assert_eq!(bytes.len(), 2 * ENTRY_BYTES);
-        assert_eq!(decode(&bytes), Some(entries));
-        assert_eq!(decode(&[]), Some(Vec::new()));
-        for cut in [1, 33, 35, 67] {
-            assert_eq!(decode(&bytes[..cut]), None);
-        }
-        let mut wrong = bytes.to_vec();
-        wrong[1] = 1;
-        assert_eq!(decode(&wrong), None);
+    match first.and_then(|record| marker_kind(record.key)) {
+        Some(0) => Marker::Abort,
+        Some(1) => Marker::Commit,
+        Some(_) | None => Marker::Other,
     }
 }

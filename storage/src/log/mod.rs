@@ -7,7 +7,7 @@
 //! 4. The recovery point never passes what was synced.
 //! 5. There is always an active segment, the last one; all others are closed and change no more.
 //!
-//! Absent here: sync policies, which call [`Log::sync`]; what compaction keeps ([`crate::compaction`]).
+//! Absent here: sync policies, which call [`Log::sync`] and [`Log::sync_records`]; what compaction keeps ([`crate::compaction`]).
 
 mod aborted;
 mod ahead;
@@ -46,6 +46,7 @@ use crate::segment::{Home, Segment};
 use crate::trash::Trash;
 use ahead::Preparing;
 use gate::Gate;
+pub(crate) use producers::{MARKER_BYTES_MAX, marker_kind};
 use tail::{Tail, TailBytes};
 
 pub use retention::{Retained, RetentionTerms};

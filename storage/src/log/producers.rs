@@ -8,7 +8,7 @@ use pelton_model::batch::{BatchHeader, RecordIter};
 use pelton_model::producer_state::{BatchFacts, MarkerFacts, ProducerStamp, ProducerStates};
 
 /// Bytes that a transaction marker may take at most; a batch of markers is far below.
-const MARKER_BYTES_MAX: u64 = 64 * 1024;
+pub(crate) const MARKER_BYTES_MAX: u64 = 64 * 1024;
 
 /// Whether replaying the batch needs its records.
 pub(super) fn is_marker(header: &BatchHeader) -> bool {
@@ -33,6 +33,13 @@ pub(super) fn replay(states: &mut ProducerStates, header: &BatchHeader) {
     states.replay(header.base_offset, &facts);
 }
 
+/// What a control record is, by its key: 0 aborts a transaction, 1 commits it. `None` when the key is none of a control record.
+pub(crate) fn marker_kind(key: Option<Bytes>) -> Option<i16> {
+    let mut key = key.filter(|key| key.len() >= 4)?;
+    key.advance(2);
+    Some(key.get_i16())
+}
+
 /// Replays the markers of a control batch; returns the transactions that they aborted.
 ///
 /// | bytes | field |
@@ -49,10 +56,7 @@ pub(super) fn replay_markers(
         return aborted;
     };
     for record in records.map_while(Result::ok) {
-        let kind = record.key.filter(|key| key.len() >= 4).map(|mut key| {
-            key.advance(2);
-            key.get_i16()
-        });
+        let kind = marker_kind(record.key);
         if !matches!(kind, Some(0 | 1)) {
             continue;
         }

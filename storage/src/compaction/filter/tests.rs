@@ -9,8 +9,8 @@ use pelton_model::{LeaderEpoch, Sequence};
 use proptest::prelude::*;
 
 use super::super::key_map::HashSeed;
-use super::super::transactions::AbortedTransaction;
 use super::*;
+use crate::txn_index::AbortedTxn;
 
 const RETENTION_MS: i64 = 1000;
 
@@ -64,7 +64,7 @@ struct Pure {
     log: Vec<Bytes>,
     cleaned_to: Offset,
     settings: Settings,
-    aborted: Vec<AbortedTransaction>,
+    aborted: Vec<AbortedTxn>,
     map_bytes: usize,
 }
 
@@ -287,12 +287,12 @@ fn last_batch_of_a_producer() {
     assert_eq!(log.shape(), [(3, 3, 1)]);
 }
 
-fn aborted(id: i64, first: i64, last: i64) -> AbortedTransaction {
-    AbortedTransaction {
+fn aborted(id: i64, first: i64, last: i64) -> AbortedTxn {
+    AbortedTxn {
         producer_id: ProducerId(id),
         first_offset: Offset(first),
         last_offset: Offset(last),
-        last_stable: Offset(last),
+        last_stable_offset: Offset(last),
     }
 }
 
