@@ -54,12 +54,7 @@ fn batch(base: i64, value_bytes: usize) -> (Bytes, BatchFacts) {
     builder.append(Timestamp(1_000 + base), None, Some(&value), &[]);
     let bytes = builder.build();
     let header = BatchHeader::parse(&bytes).expect("built here");
-    let facts = BatchFacts {
-        base_offset: header.base_offset,
-        last_offset: header.last_offset(),
-        max_timestamp: header.max_timestamp,
-        leader_epoch: header.leader_epoch,
-    };
+    let facts = BatchFacts::from(&header);
     (bytes, facts)
 }
 

@@ -30,12 +30,7 @@ fn batch(base: i64, records: i64, value_bytes: usize) -> (Bytes, BatchFacts) {
     }
     let bytes = builder.build();
     let header = BatchHeader::parse(&bytes).expect("built here");
-    let facts = BatchFacts {
-        base_offset: header.base_offset,
-        last_offset: header.last_offset(),
-        max_timestamp: header.max_timestamp,
-        leader_epoch: header.leader_epoch,
-    };
+    let facts = BatchFacts::from(&header);
     (bytes, facts)
 }
 

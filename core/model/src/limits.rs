@@ -52,7 +52,7 @@ pub const DECOMPRESSED_RATIO_MAX: u64 = 64;
 pub const VALIDATED_BYTES_HERE_MAX: usize = 64 * 1024;
 /// A compressed batch that has more bytes than this without its codec is validated on a helper thread.
 pub const DECOMPRESSED_BYTES_HERE_MAX: u64 = 512 * 1024;
-/// A batch above this gets another codec on a helper thread.
+/// A batch above this, packed or unpacked, gets another codec on a helper thread.
 pub const RECOMPRESSED_BYTES_HERE_MAX: usize = 4 * 1024;
 /// Bytes of a batch's records while they get another codec: they are in memory whole.
 pub const RECOMPRESSED_BYTES_MAX: u64 = 64 * 1024 * 1024;

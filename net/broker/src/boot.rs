@@ -413,10 +413,10 @@ fn spawn_checkpoints<E: Env>(shard: &Rc<Shard<E>>, dirs: Rc<LogDirs<E::Disk>>) {
                 continue;
             }
             let rows = gather(&shard, || Request::Checkpoint).await;
-            if shard.is_stopping.get() {
+            let Some(rows) = rows.filter(|_| !shard.is_stopping.get()) else {
                 shard.is_checkpointing.set(false);
                 return;
-            }
+            };
             for (index, dir) in dirs.held() {
                 write_checkpoints(&shard, index, dir, &rows).await;
             }
@@ -425,22 +425,24 @@ fn spawn_checkpoints<E: Env>(shard: &Rc<Shard<E>>, dirs: Rc<LogDirs<E::Disk>>) {
     });
 }
 
-/// Asks every shard for its rows, this one last.
+/// Asks every shard for its rows, this one last; `None` when one of them stops and had none to tell.
 async fn gather<E: Env>(
     shard: &Rc<Shard<E>>,
     request: impl Fn() -> Request,
-) -> Vec<PartitionCheckpoint> {
+) -> Option<Vec<PartitionCheckpoint>> {
     let mut rows = Vec::new();
     for peer in shard.shards().filter(|peer| *peer != shard.id) {
-        if let Response::Checkpoints(more) = shard.calls.call(peer, request()).await {
-            rows.extend(more);
-        }
-    }
-    if let Response::Checkpoints(more) = shard.ask(shard.id, request()).await {
+        let Response::Checkpoints(more) = shard.calls.call(peer, request()).await else {
+            return None;
+        };
         rows.extend(more);
     }
+    let Response::Checkpoints(more) = shard.ask(shard.id, request()).await else {
+        return None;
+    };
+    rows.extend(more);
     rows.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
-    rows
+    Some(rows)
 }
 
 /// Writes the checkpoint files of one directory; whether all went well. One that cannot be written has failed.

@@ -174,14 +174,23 @@ impl<D: Disk> Output<D> {
     }
 }
 
-/// Removes what a pass left under `suffix` names at `base`.
+impl Cleaned {
+    /// The kinds of files that it has.
+    pub(crate) fn kinds(self) -> impl Iterator<Item = FileKind> {
+        let is_there = move |kind: &FileKind| self.has_transactions || *kind != FileKind::TxnIndex;
+        KINDS.into_iter().filter(is_there)
+    }
+}
+
+/// Removes what a pass left under `suffix` names at `base`. The log goes last: an index alone would pass for one that replaces the
+/// live log's.
 pub(crate) async fn remove<D: Disk>(
     disk: &D,
     directory: &Path,
     base: Offset,
     suffix: &str,
 ) -> Result<(), DiskError> {
-    for kind in KINDS {
+    for kind in KINDS.into_iter().rev() {
         match disk
             .remove_file(&suffixed(directory, base, kind, suffix))
             .await
@@ -190,7 +199,10 @@ pub(crate) async fn remove<D: Disk>(
             removed => removed?,
         }
     }
-    Ok(())
+    match disk.sync_dir(directory).await {
+        Err(error) if error.is_not_found() => Ok(()),
+        synced => synced,
+    }
 }
 
 /// Removes every `.swap` and `.cleaned` file of the directory. Only between passes: the log has all that it needs.

@@ -388,7 +388,14 @@ impl<D: Disk> Pass<D> {
                 .await?;
         }
         let old = group.segments;
-        let cleaned = group.output.finish().await?;
+        let cleaned = match group.output.finish().await {
+            Ok(cleaned) => cleaned,
+            Err(error) => {
+                // The disk may be full: what was written must not stay on it.
+                output::remove(&self.disk, &self.directory, old[0].base, output::CLEANED).await?;
+                return Err(error);
+            }
+        };
         log.replace(&self.disk, &old, cleaned, now).await?;
         self.segments_before += old.len();
         self.segments_after += 1;

@@ -14,6 +14,7 @@
 use pelton_model::{Offset, Timestamp};
 
 use crate::config::LogConfig;
+use crate::segment::SEGMENT_BYTES_MAX;
 
 /// What planning must know of a closed segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,7 +177,8 @@ pub fn may_join(gathered: &Gathered, size_bytes: u64, end: Offset, config: &LogC
     let in_reach = end.0 - 1 - gathered.base.0 <= i64::from(i32::MAX);
     let fits = size <= u64::from(config.segment_size_bytes_max)
         && index_bytes_max(size, config) <= u64::from(config.index_size_bytes_max);
-    in_reach && (fits || !gathered.has_records)
+    let fits_any = !gathered.has_records && size <= SEGMENT_BYTES_MAX;
+    in_reach && (fits || fits_any)
 }
 
 #[cfg(test)]

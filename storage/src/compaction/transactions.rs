@@ -3,16 +3,16 @@
 //! Invariants:
 //! 1. A marker stays as long as a batch of its transaction does, and then until its delete horizon has passed.
 //! 2. An aborted transaction whose marker stays is listed again, for the transaction index of the cleaned segment.
-//! 3. Batches are shown in the order of the log, from the log's first segment on.
+//! 3. Batches are shown in the order of the log; from the log's first segment on where markers are judged.
 //!
 //! Source: KIP-98; Kafka's `CleanedTransactionMetadata`.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use pelton_model::ProducerId;
 use pelton_model::batch::{BatchHeader, RecordIter};
 use pelton_model::map::{Map, Set};
-use pelton_model::{Offset, ProducerId};
 
 use crate::log::{MARKER_BYTES_MAX, marker_kind};
 use crate::txn_index::AbortedTxn;
@@ -55,7 +55,7 @@ impl Transactions {
 
     /// Passes a data batch; says whether it belongs to an aborted transaction, so that its records may go.
     pub fn on_data(&mut self, header: &BatchHeader) -> bool {
-        self.open_up_to(header.last_offset());
+        self.open_up_to(header);
         if !header.is_transactional() {
             return false;
         }
@@ -73,7 +73,7 @@ impl Transactions {
 
     /// Passes a control batch; says whether nothing is left of its transaction, so that it may go in time.
     pub fn on_control(&mut self, header: &BatchHeader, batch: &Bytes) -> bool {
-        self.open_up_to(header.last_offset());
+        self.open_up_to(header);
         match marker(header, batch) {
             Marker::Abort => {
                 let open = self.aborted.remove(&header.producer_id);
@@ -96,11 +96,16 @@ impl Transactions {
         std::mem::take(&mut self.retained)
     }
 
-    fn open_up_to(&mut self, offset: Offset) {
+    /// Opens the transactions that began up to this batch. One that ended before it was shown nothing of, where batches are not shown from
+    /// the log's first segment on.
+    fn open_up_to(&mut self, header: &BatchHeader) {
         while let Some(next) = self.ahead.pop_front() {
-            if offset < next.first_offset {
+            if header.last_offset() < next.first_offset {
                 self.ahead.push_front(next);
                 break;
+            }
+            if next.last_offset < header.base_offset {
+                continue;
             }
             let open = Open {
                 transaction: next,
@@ -121,5 +126,41 @@ fn marker(header: &BatchHeader, batch: &Bytes) -> Marker {
         Some(0) => Marker::Abort,
         Some(1) => Marker::Commit,
         Some(_) | None => Marker::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pelton_model::batch::{BatchBuilder, BuilderOptions};
+    use pelton_model::{Offset, ProducerEpoch, Sequence, Timestamp};
+
+    // Goal: a transaction that was aborted before the first batch shown says nothing of later ones. Method: one that ended at offset 5, one
+    // that ends at 30; a batch at 10, one at 20, where the mapping of a partly clean log begins at 10.
+    #[test]
+    fn transactions_before_the_first_batch() {
+        let aborted = |first, last| AbortedTxn {
+            producer_id: ProducerId(7),
+            first_offset: Offset(first),
+            last_offset: Offset(last),
+            last_stable_offset: Offset(first),
+        };
+        let header = |base| {
+            let mut builder = BatchBuilder::new(BuilderOptions {
+                base_offset: Offset(base),
+                producer_id: ProducerId(7),
+                producer_epoch: ProducerEpoch(0),
+                base_sequence: Sequence(0),
+                transactional: true,
+                ..BuilderOptions::default()
+            });
+            builder.append(Timestamp(1), Some(b"k"), Some(b"v"), &[]);
+            BatchHeader::parse(&builder.build()).expect("built here")
+        };
+        let mut transactions = Transactions::new(vec![aborted(0, 5), aborted(20, 30)]);
+        assert!(!transactions.on_data(&header(10)));
+        assert!(transactions.on_data(&header(20)));
+        let mut whole = Transactions::new(vec![aborted(0, 5)]);
+        assert!(whole.on_data(&header(0)));
     }
 }

@@ -22,7 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Filler is written in pieces of this size: larger ones keep the file's lock, and whoever appends, for too long.
 pub const FILL_PIECE_BYTES: u64 = 64 * 1024;
 
-/// The byte that prepared space is filled with: any four make a length beyond every segment.
+/// The byte that prepared space is filled with: any four make a length beyond what follows, save in a file of nearly 2 GiB that the topic
+/// preallocates.
 pub const FILLER: u8 = 0x7f;
 
 /// What a piece does to a file.

@@ -33,6 +33,7 @@ use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use pelton_model::batch::BatchHeader;
 use pelton_model::producer_state::ProducerStates;
 use pelton_model::slice::Slice;
 use pelton_model::{LeaderEpoch, Offset, Timestamp, TopicId};
@@ -93,6 +94,17 @@ pub struct BatchFacts {
     pub max_timestamp: Timestamp,
     /// The leader epoch, as patched into the header.
     pub leader_epoch: LeaderEpoch,
+}
+
+impl From<&BatchHeader> for BatchFacts {
+    fn from(header: &BatchHeader) -> Self {
+        Self {
+            base_offset: header.base_offset,
+            last_offset: header.last_offset(),
+            max_timestamp: header.max_timestamp,
+            leader_epoch: header.leader_epoch,
+        }
+    }
 }
 
 /// How a log is opened.

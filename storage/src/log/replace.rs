@@ -12,7 +12,7 @@ use pelton_model::{Monotonic, Offset};
 
 use super::Log;
 use crate::compaction::CleanError;
-use crate::compaction::output::{self, CLEANED, Cleaned, KINDS, SWAP, suffixed};
+use crate::compaction::output::{self, CLEANED, Cleaned, SWAP, suffixed};
 use crate::compaction::plan::SegmentFacts;
 use crate::config::LogConfig;
 use crate::disk::{Disk, DiskError};
@@ -90,6 +90,14 @@ impl<D: Disk> Log<D> {
         now: Monotonic,
     ) -> Result<(), CleanError> {
         assert_eq!(old[0].base, cleaned.base);
+        if let Err(error) = self.check_open() {
+            output::remove(disk, &self.home.directory, cleaned.base, CLEANED).await?;
+            return Err(CleanError::Log(error));
+        }
+        if self.place_of(old).is_none() {
+            output::remove(disk, &self.home.directory, cleaned.base, CLEANED).await?;
+            return Err(CleanError::Changed);
+        }
         self.make_swap(disk, cleaned).await?;
         let turn = self.gate.enter().await;
         if let Err(error) = self.check_open() {
@@ -119,25 +127,21 @@ impl<D: Disk> Log<D> {
         }
         drop(turn);
         self.throw_away(old, now);
-        disk.sync_dir(&self.home.directory).await?;
-        Ok(())
+        let synced = disk.sync_dir(&self.home.directory).await;
+        synced.map_err(|error| CleanError::Log(self.fail(error)))
     }
 
     /// Makes the new files count: the point of no return.
     async fn make_swap(&self, disk: &D, cleaned: Cleaned) -> Result<(), CleanError> {
         let directory = &self.home.directory;
         let base = cleaned.base;
-        for kind in KINDS {
+        for kind in cleaned.kinds() {
             let from = suffixed(directory, base, kind, CLEANED);
             let to = suffixed(directory, base, kind, SWAP);
-            match disk.rename(&from, &to).await {
-                Err(error) if error.is_not_found() => {}
-                Err(error) => {
-                    output::remove(disk, directory, base, SWAP).await?;
-                    output::remove(disk, directory, base, CLEANED).await?;
-                    return Err(error.into());
-                }
-                Ok(()) => {}
+            if let Err(error) = disk.rename(&from, &to).await {
+                output::remove(disk, directory, base, SWAP).await?;
+                output::remove(disk, directory, base, CLEANED).await?;
+                return Err(error.into());
             }
         }
         disk.sync_dir(directory).await?;
@@ -173,14 +177,11 @@ impl<D: Disk> Log<D> {
             // The snapshot at the base serves the new segment.
             segment.doom(segment.base != cleaned.base).await?;
         }
-        for kind in KINDS {
+        for kind in cleaned.kinds() {
             let directory = &self.home.directory;
             let from = suffixed(directory, cleaned.base, kind, SWAP);
             let to = file_path(directory, cleaned.base, kind);
-            match self.home.disk.rename(&from, &to).await {
-                Err(error) if error.is_not_found() => {}
-                renamed => renamed?,
-            }
+            self.home.disk.rename(&from, &to).await?;
         }
         Ok(())
     }

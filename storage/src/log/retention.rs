@@ -6,7 +6,8 @@
 //! 3. When every record has expired, the active segment is rolled and goes too; an empty one stays.
 //! 4. The age of a segment is that of its largest record timestamp; the file's own time counts where no record has one.
 //!
-//! 5. A segment whose first batch has no timestamp is rolled here, by the clock, once `segment.ms` has passed.
+//! 5. A segment whose first batch has no timestamp is rolled here, by the clock, once `segment.ms` has passed since it was first looked at;
+//!    after a restart not before the next append, which looks its first batch up.
 //!
 //! Not here: when to look (the owner's task), keeping the log start over a restart (its checkpoint).
 //!
@@ -43,6 +44,8 @@ pub struct Retained {
     pub deleted: usize,
     /// Whether more may have to go: ask again soon.
     pub has_more: bool,
+    /// Whether the active segment was rolled: what is behind it wants a sync.
+    pub has_rolled: bool,
 }
 
 impl<D: Disk> Log<D> {
@@ -71,8 +74,10 @@ impl<D: Disk> Log<D> {
                 log_start: self.log_start.get(),
                 deleted: 0,
                 has_more: true,
+                has_rolled: true,
             });
         }
+        let active = self.active().base;
         let mut deleted = self
             .discard_below_start(terms.instant)
             .await
@@ -86,6 +91,7 @@ impl<D: Disk> Log<D> {
             log_start: self.log_start.get(),
             deleted,
             has_more: deleted >= DISCARD_SEGMENTS_MAX,
+            has_rolled: self.active().base != active,
         })
     }
 

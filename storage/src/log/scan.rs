@@ -233,12 +233,7 @@ pub(super) async fn scan<D: Disk>(
         });
         match verdict {
             Ok((header, batch)) => {
-                let facts = BatchFacts {
-                    base_offset: header.base_offset,
-                    last_offset: header.last_offset(),
-                    max_timestamp: header.max_timestamp,
-                    leader_epoch: header.leader_epoch,
-                };
+                let facts = BatchFacts::from(&header);
                 if segment.note(&facts, batch.len(), options.interval) {
                     segment.write_out_indexes().await?;
                 }

@@ -95,6 +95,8 @@ pub(crate) struct Segment<D: Disk> {
     changes: Cell<u64>,
     /// Bytes of the log file that are durable.
     durable: Cell<u64>,
+    /// How often the file was cut.
+    cuts: Cell<u32>,
     /// Whether the log file's name is durable.
     named: Cell<bool>,
     /// What lies behind the end; nothing in a segment that is not hot.
@@ -126,6 +128,7 @@ impl<D: Disk> Segment<D> {
             synced: Cell::new(false),
             changes: Cell::new(0),
             durable: Cell::new(0),
+            cuts: Cell::new(0),
             named: Cell::new(false),
             prepared: RefCell::new(None),
             written_back: Cell::new(size),
@@ -214,9 +217,12 @@ impl<D: Disk> Segment<D> {
 
     /// Makes the batches durable that are in the log file now, not the indexes.
     pub(crate) async fn sync_log(&self) -> Result<(), DiskError> {
-        let size = self.size.get();
+        let (size, cuts) = (self.size.get(), self.cuts.get());
         self.file().await?.sync_data().await?;
-        self.durable.set(self.durable.get().max(size));
+        if self.cuts.get() == cuts {
+            // What was cut meanwhile may come back.
+            self.durable.set(self.durable.get().max(size));
+        }
         Ok(())
     }
 
@@ -385,6 +391,10 @@ impl<D: Disk> Segment<D> {
             self.load_indexes().await?;
         }
         self.offsets.sync().await?;
+        if self.times.is_loaded() {
+            // A reader may have let go of them meanwhile.
+            self.load_indexes().await?;
+        }
         self.times.sync().await?;
         if self.changes.get() == changes {
             self.synced.set(true);
@@ -424,6 +434,7 @@ impl<D: Disk> Segment<D> {
             file.set_size(size).await?;
         }
         self.size.set(size);
+        self.cuts.set(self.cuts.get().wrapping_add(1));
         self.durable.set(self.durable.get().min(size));
         self.has_changed();
         if is_longer {

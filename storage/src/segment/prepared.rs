@@ -134,6 +134,7 @@ impl<D: Disk> Segment<D> {
         self.file().await?.trim(self.size_bytes()).await?;
         // The cut counts as a part of the contents: what follows the segment is durable only if the cut is.
         self.durable.set(0);
+        self.cuts.set(self.cuts.get().wrapping_add(1));
         self.has_changed();
         Ok(())
     }

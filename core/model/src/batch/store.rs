@@ -71,8 +71,12 @@ pub fn admit_here(
     if is_recompressed && RECOMPRESSED_BYTES_HERE_MAX < data.len() {
         return Here::Elsewhere(data);
     }
+    let bytes_max = match is_recompressed {
+        true => RECOMPRESSED_BYTES_HERE_MAX as u64,
+        false => DECOMPRESSED_BYTES_HERE_MAX,
+    };
     let bounded = ProduceRules {
-        decompressed_bytes_max: DECOMPRESSED_BYTES_HERE_MAX.min(rules.decompressed_bytes_max),
+        decompressed_bytes_max: bytes_max.min(rules.decompressed_bytes_max),
         ..*rules
     };
     let judged = validate_produce(&data, &sent_rules(&bounded, is_recompressed), scratch);

@@ -105,8 +105,6 @@ pub struct BrokerConfig {
     pub log_flush_offset_checkpoint_interval_ms: i32,
     /// `log.flush.scheduler.interval.ms`; the largest number where it is not set.
     pub log_flush_scheduler_interval_ms: i64,
-    /// `log.flush.start.offset.checkpoint.interval.ms`.
-    pub log_flush_start_offset_checkpoint_interval_ms: i32,
     /// `log.prepare.fill.bytes`, our own.
     pub log_prepare_fill_bytes: u32,
     /// `log.prepare.reserve.bytes`, our own.
@@ -170,8 +168,6 @@ impl BrokerConfig {
             log_flush_offset_checkpoint_interval_ms: values
                 .i32("log.flush.offset.checkpoint.interval.ms")?,
             log_flush_scheduler_interval_ms: values.i64("log.flush.scheduler.interval.ms")?,
-            log_flush_start_offset_checkpoint_interval_ms: values
-                .i32("log.flush.start.offset.checkpoint.interval.ms")?,
             log_prepare_fill_bytes: values.u32("log.prepare.fill.bytes")?,
             log_prepare_reserve_bytes: values.u32("log.prepare.reserve.bytes")?,
             log_write_back_bytes: values.u32("log.write.back.bytes")?,

@@ -85,14 +85,33 @@ impl BrokerConfig {
             cluster: keep(cluster, Level::Cluster),
             node: keep(node, Level::Node),
         };
-        match self.rebuilt(dynamic) {
+        match self.rebuilt(dynamic.clone()) {
             Ok(config) => (config, faults),
-            Err(fault) => {
-                faults.push(fault);
-                let without = self.rebuilt(Dynamic::default());
-                (without.unwrap_or_else(|_| self.clone()), faults)
+            Err(_) => {
+                let config = self.one_by_one(dynamic, &mut faults);
+                (config, faults)
             }
         }
+    }
+
+    /// Adds settings that contradict something, the cluster's first: each that fits what is there already stays.
+    fn one_by_one(&self, dynamic: Dynamic, faults: &mut Vec<ConfigError>) -> Self {
+        let mut kept = Dynamic::default();
+        let mut config = self.rebuilt(kept.clone()).unwrap_or_else(|_| self.clone());
+        let cluster = dynamic.cluster.into_iter().map(|it| (Level::Cluster, it));
+        let node = dynamic.node.into_iter().map(|it| (Level::Node, it));
+        for (level, (name, value)) in cluster.chain(node) {
+            let mut more = kept.clone();
+            match level {
+                Level::Cluster => more.cluster.insert(name, value),
+                Level::Node => more.node.insert(name, value),
+            };
+            match self.rebuilt(more.clone()) {
+                Ok(fits) => (config, kept) = (fits, more),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        config
     }
 
     /// Checks what one level would be set to as a whole.

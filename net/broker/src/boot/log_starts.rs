@@ -26,10 +26,16 @@ pub(crate) async fn keep_log_starts<E: Env>(shard: &Rc<Shard<E>>) -> bool {
         shard.net.sleep_until(next).await;
     }
     let rows = gather(shard, || Request::Checkpoint).await;
-    let mut is_kept = !shard.is_stopping.get();
+    let mut is_kept = rows.is_some() && !shard.is_stopping.get();
+    let rows = rows.unwrap_or_default();
     for (index, directory) in shard.identity().directories.iter().enumerate() {
         let index = DirIndex(u16::try_from(index).expect("directories are counted by a u16"));
-        if !is_kept || shard.directories.is_failed(index) {
+        if !is_kept {
+            break;
+        }
+        if shard.directories.is_failed(index) {
+            // A log that was fine when it was asked may have moved its start for this call.
+            is_kept = !rows.iter().any(|row| row.dir == index && row.is_clean);
             continue;
         }
         let starts = rows

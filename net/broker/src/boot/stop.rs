@@ -23,7 +23,10 @@ pub(super) async fn lead<E: Env>(
     dirs: &LogDirs<E::Disk>,
 ) -> Result<(), BootError> {
     drain(shard).await;
-    let mut rows = gather(shard, || Request::Close).await;
+    let rows = gather(shard, || Request::Close).await;
+    // A shard that told nothing has closed nothing: the checkpoints stay as they are, and the next start verifies.
+    let is_told = rows.is_some();
+    let mut rows = rows.unwrap_or_default();
     let mut broker_epoch = -1;
     let mut is_metadata_clean = true;
     if let Some(controller) = shard.controller.get() {
@@ -34,8 +37,8 @@ pub(super) async fn lead<E: Env>(
         }
     }
     wait_until(shard, STOP_STEP_MS_MAX, || !shard.is_checkpointing.get()).await;
-    let mut is_clean = true;
-    for (index, dir) in dirs.held() {
+    let mut is_clean = is_told;
+    for (index, dir) in dirs.held().filter(|_| is_told) {
         let mut rows_of = rows.iter().filter(|row| row.dir == index);
         let is_metadata = dir.path() == shard.config.metadata_log_dir;
         let is_whole = rows_of.all(|row| row.is_clean) && (is_metadata_clean || !is_metadata);

@@ -86,7 +86,7 @@ impl<E: Env> Controller<E> {
                     retry_at = now.plus_ms(RETRY_MS);
                     if error.operation == "sync" {
                         // The device lost something: nobody knows what else.
-                        self.has_failed.set(true);
+                        self.on_failed(&shard, &StorageError::Disk(error));
                     }
                 }
             }

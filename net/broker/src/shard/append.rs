@@ -299,7 +299,7 @@ impl<E: Env> Shard<E> {
             return;
         }
         let queued = slot.queued_bytes();
-        if slot.sync.terms().may_wait() || slot.log.roll_wanted(queued) {
+        if slot.sync.terms().may_wait() || slot.log.roll_wanted(queued) || slot.is_roll_due() {
             let shard = Rc::clone(self);
             self.net.spawn(TaskClass::Request, async move {
                 shard.flush(&slot).await;

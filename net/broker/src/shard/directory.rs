@@ -274,7 +274,7 @@ impl<E: Env> Shard<E> {
     }
 
     /// Everything that waits on the partition is answered KAFKA_STORAGE_ERROR; what is queued for it will be by its flush.
-    fn take_offline(&self, slot: &Slot<E>) {
+    pub(crate) fn take_offline(&self, slot: &Slot<E>) {
         slot.state.borrow_mut().go_offline();
         slot.log.abandon();
         self.refuse_commits(slot.id, ErrorCode::KafkaStorageError);

@@ -99,7 +99,10 @@ impl<E: Env> Shard<E> {
             let (shard, image) = (Rc::clone(&shard), Arc::clone(&image));
             let opening = opening.clone();
             async move {
-                if opening.is_some() && !shard.goes_on_opening().await {
+                if let Some(opening) = &opening
+                    && !shard.goes_on_opening().await
+                {
+                    shard.leave_unopened(&image, id, opening);
                     return;
                 }
                 shard.apply_partition(&image, id, opening.as_deref()).await;
@@ -110,6 +113,34 @@ impl<E: Env> Shard<E> {
         };
         for_each(&self.net, TaskClass::Request, mine, apply).await;
         self.sync_created().await;
+        self.let_in().await;
+    }
+
+    /// Makes the logs that were opened or created reachable: those that are new last now, so that nothing is acknowledged in a
+    /// directory that a power cut could take.
+    async fn let_in(self: &Rc<Self>) {
+        for slot in self.arriving.take() {
+            self.slots.borrow_mut().insert(slot.id, Rc::clone(&slot));
+            if self.directories.is_failed(slot.dir) {
+                // It failed while others were opened.
+                self.take_offline(&slot);
+                slot.log.release_failed().await;
+            }
+        }
+    }
+
+    /// The shard stops: a log that lies there and was not opened must not pass for one that was closed.
+    fn leave_unopened(&self, image: &MetadataImage, id: TopicPartition, opening: &Opening) {
+        let (Some(topic), Some(partition)) = (image.topic(id.topic_id), image.partition(id)) else {
+            return;
+        };
+        let found = opening.partition(topic.name(), id.partition.0);
+        let dir = self.place(partition, found);
+        if let (Some(_), Some(dir)) = (found, dir) {
+            let name = self.shared_name(topic.name());
+            let row = unopened(id, &name, dir, Some(opening));
+            self.unopened.borrow_mut().insert(id, Some(row));
+        }
     }
 
     async fn apply_partition(
@@ -157,15 +188,17 @@ impl<E: Env> Shard<E> {
                     .and_then(|opening| opening.partition(&place.name, id.partition.0))
                     .and_then(|found| found.high_watermark)
                     .unwrap_or(log.log_start());
-                self.insert_slot(place, log, producers, high_watermark, state, config)
+                let slot = self
+                    .settle_slot(place, log, producers, high_watermark, state, config)
                     .await;
-                if let (Some(slot), Some(opening)) = (self.slot(id), opening) {
+                if let Some(opening) = opening {
                     slot.resume_cleaning(opening);
                 }
+                self.arriving.borrow_mut().push(slot);
             }
             Err(error) => {
                 tracing::error!(topic = %place.name, partition = %id.partition, %error, "cannot open the log");
-                let unopened = unopened(&place, opening);
+                let unopened = unopened(id, &place.name, place.dir, opening);
                 self.unopened.borrow_mut().insert(id, Some(unopened));
                 self.blame(place.dir, &error);
             }
@@ -192,7 +225,7 @@ impl<E: Env> Shard<E> {
         Arc::clone(&last)
     }
 
-    async fn insert_slot(
+    async fn settle_slot(
         self: &Rc<Self>,
         place: LogPlace,
         log: Log<E::Disk>,
@@ -200,7 +233,7 @@ impl<E: Env> Shard<E> {
         high_watermark: Offset,
         state: PartitionState,
         config: Arc<TopicConfig>,
-    ) {
+    ) -> Rc<Slot<E>> {
         let offsets = LogOffsets {
             log_start: log.log_start(),
             log_end: log.log_end(),
@@ -229,7 +262,7 @@ impl<E: Env> Shard<E> {
             self.fail_log(&slot, &error);
         }
         self.sync_recovered(&slot).await;
-        self.slots.borrow_mut().insert(slot.id, slot);
+        slot
     }
 
     async fn open_log(
@@ -350,13 +383,18 @@ pub(crate) struct LogPlace {
 }
 
 /// What the checkpoints go on saying of a partition whose log cannot be opened.
-fn unopened(place: &LogPlace, opening: Option<&Opening>) -> PartitionCheckpoint {
-    let known = opening.and_then(|opening| opening.partition(&place.name, place.id.partition.0));
+fn unopened(
+    id: TopicPartition,
+    topic: &str,
+    dir: DirIndex,
+    opening: Option<&Opening>,
+) -> PartitionCheckpoint {
+    let known = opening.and_then(|opening| opening.partition(topic, id.partition.0));
     let offset = |offset: Option<Offset>| offset.unwrap_or(Offset::ZERO);
     PartitionCheckpoint {
-        topic: place.name.to_string(),
-        partition: place.id.partition.0,
-        dir: place.dir,
+        topic: topic.to_owned(),
+        partition: id.partition.0,
+        dir,
         recovery_point: offset(known.map(|known| known.recovery_point)),
         log_start: offset(known.and_then(|known| known.log_start)),
         high_watermark: offset(known.and_then(|known| known.high_watermark)),

@@ -81,6 +81,8 @@ pub struct Shard<E: Env> {
     pub(crate) directories: DirectoryStates,
     image: RefCell<Arc<MetadataImage>>,
     slots: RefCell<Map<TopicPartition, Rc<Slot<E>>>>,
+    /// Opened or created with the image that is being applied, not reachable yet.
+    arriving: RefCell<Vec<Rc<Slot<E>>>>,
     /// Partitions whose log could not be opened, with what the checkpoints knew of them where their directory is there.
     pub(crate) unopened: RefCell<BTreeMap<TopicPartition, Option<PartitionCheckpoint>>>,
     /// Slots with queued batches.
@@ -165,6 +167,7 @@ impl<E: Env> Shard<E> {
             identity: OnceCell::new(),
             image: RefCell::default(),
             slots: RefCell::default(),
+            arriving: RefCell::default(),
             unopened: RefCell::default(),
             dirty: RefCell::default(),
             flush_wanted: Notify::default(),

@@ -138,7 +138,6 @@ impl<E: Env> Shard<E> {
             leader_epoch,
         };
         let nothing = answer(Offset::NONE, Timestamp::NONE, LeaderEpoch::NONE);
-        self.make_room(slot).await;
         match query.position {
             OffsetPosition::Earliest => {
                 let epoch = slot.log.epoch_at(log_start).unwrap_or(LeaderEpoch::NONE);
@@ -147,6 +146,7 @@ impl<E: Env> Shard<E> {
             OffsetPosition::Latest => Ok(answer(end, Timestamp::NONE, epoch)),
             OffsetPosition::LatestTiered => Ok(nothing),
             OffsetPosition::MaxTimestamp | OffsetPosition::Time(_) => {
+                self.make_room(slot).await;
                 let found = self.record(slot, query.position).await?;
                 let found = found.filter(|found| found.offset < end);
                 Ok(found.map_or(nothing, |found| {
@@ -158,7 +158,7 @@ impl<E: Env> Shard<E> {
 
     /// The record at a time, or with the greatest one; never one below the log start, which may move while it is looked for.
     async fn record(
-        &self,
+        self: &Rc<Self>,
         slot: &Rc<Slot<E>>,
         position: OffsetPosition,
     ) -> Result<Option<TimestampOffset>, ErrorCode> {
@@ -208,20 +208,22 @@ impl<E: Env> Shard<E> {
         }
     }
 
-    fn read_error(&self, slot: &Slot<E>, error: &ReadError) -> ErrorCode {
+    fn read_error(self: &Rc<Self>, slot: &Slot<E>, error: &ReadError) -> ErrorCode {
         match error {
             ReadError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
             ReadError::Storage(error) => self.storage_error(slot, error),
         }
     }
 
-    fn storage_error(&self, slot: &Slot<E>, error: &StorageError) -> ErrorCode {
+    fn storage_error(self: &Rc<Self>, slot: &Slot<E>, error: &StorageError) -> ErrorCode {
         match error {
             StorageError::Closed { .. } => ErrorCode::UnknownTopicOrPartition,
             StorageError::Disk(_) | StorageError::Failed { .. } | StorageError::Corrupt { .. } => {
                 if let Some(untold) = self.repeats.read.tell(self.net.now()) {
                     tracing::warn!(topic = %slot.topic, partition = %slot.id.partition, %error, untold, "a read failed");
                 }
+                // A device that cannot be read is as good as gone, as in Kafka.
+                self.blame(slot.dir, error);
                 ErrorCode::KafkaStorageError
             }
         }

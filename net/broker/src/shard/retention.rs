@@ -93,9 +93,12 @@ impl<E: Env> Shard<E> {
         };
         match slot.log.retain(terms, || slot.producer_snapshot()).await {
             Ok(retained) => {
-                if retained.deleted > 0 {
+                if retained.deleted > 0 || retained.has_rolled {
                     // Its files may have been opened.
                     self.make_room(slot).await;
+                }
+                if retained.has_rolled {
+                    self.sync_behind(slot);
                 }
                 self.on_log_start(slot, retained.log_start);
                 retained.has_more

@@ -66,6 +66,14 @@ impl<E: Env> Slot<E> {
         self.log.manifest(&self.topic, partition, &producers).await
     }
 
+    /// Whether the first batch that waits to be written is too young for the active segment.
+    pub(crate) fn is_roll_due(&self) -> bool {
+        let pending = self.pending.borrow();
+        let mut facts = pending.iter().filter_map(|queued| queued.write.as_ref());
+        let first = facts.next();
+        first.is_some_and(|(_, facts)| self.log.roll_due(facts.max_timestamp))
+    }
+
     /// Bytes that wait to be written.
     pub(crate) fn queued_bytes(&self) -> usize {
         let pending = self.pending.borrow();

@@ -183,6 +183,9 @@ impl<E: Env> Shard<E> {
         let scheduler_ms = self.config.log_flush_scheduler_interval_ms;
         let mut due = Vec::new();
         self.unsynced.borrow_mut().retain(|slot| {
+            if slot.state.borrow().is_offline() || self.slot(slot.id).is_none() {
+                return false;
+            }
             let since = slot.sync.unsynced_since.get();
             let deadline =
                 since.and_then(|since| slot.sync.terms.get().deadline(since, scheduler_ms));

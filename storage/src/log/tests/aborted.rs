@@ -41,12 +41,7 @@ fn append(rig: &Rig, producer: i64, sequence: i32, control: bool, records: &[Key
     }
     let bytes = builder.build();
     let header = BatchHeader::parse(&bytes).expect("built here");
-    let facts = BatchFacts {
-        base_offset: header.base_offset,
-        last_offset: header.last_offset(),
-        max_timestamp: header.max_timestamp,
-        leader_epoch: header.leader_epoch,
-    };
+    let facts = BatchFacts::from(&header);
     block_on(rig.log.append(&[bytes], &[facts])).expect("healthy disk");
 }
 

@@ -54,12 +54,7 @@ fn keyed(base: i64, keys: &[i32], options: BuilderOptions) -> (Bytes, BatchFacts
     }
     let bytes = builder.build();
     let header = BatchHeader::parse(&bytes).expect("built here");
-    let facts = BatchFacts {
-        base_offset: header.base_offset,
-        last_offset: header.last_offset(),
-        max_timestamp: header.max_timestamp,
-        leader_epoch: header.leader_epoch,
-    };
+    let facts = BatchFacts::from(&header);
     (bytes, facts)
 }
 

@@ -83,12 +83,7 @@ impl Spec {
         }
         let bytes = builder.build();
         let header = BatchHeader::parse(&bytes).expect("built here");
-        let facts = BatchFacts {
-            base_offset: header.base_offset,
-            last_offset: header.last_offset(),
-            max_timestamp: header.max_timestamp,
-            leader_epoch: header.leader_epoch,
-        };
+        let facts = BatchFacts::from(&header);
         (bytes, facts)
     }
 }

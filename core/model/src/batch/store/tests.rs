@@ -189,6 +189,11 @@ fn much_work_is_done_elsewhere() {
     let bomb = batch(Compression::Zstd, 100, 40_000);
     assert!(bomb.len() < VALIDATED_BYTES_HERE_MAX);
     assert!(!here(bomb, Target::PRODUCER));
+    // Few enough bytes to be unpacked here, too many to be packed again.
+    let small = batch(Compression::Zstd, 10, 4_000);
+    assert!(small.len() < RECOMPRESSED_BYTES_HERE_MAX);
+    assert!(here(small.clone(), Target::PRODUCER));
+    assert!(!here(small, to(Compression::Gzip)));
     let mut noise = BatchBuilder::new(BuilderOptions {
         compression: Compression::Snappy,
         ..BuilderOptions::default()

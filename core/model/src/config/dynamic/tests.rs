@@ -133,11 +133,24 @@ fn bad_settings_are_left_out() {
     assert_eq!(config.topic_defaults.retention_ms, 5);
     assert_eq!(config.num_partitions, 1);
     let (config, faults) = broker(&[]).with_dynamic(
-        settings(&[("log.cleaner.min.compaction.lag.ms", "10")]),
-        settings(&[("log.cleaner.max.compaction.lag.ms", "5")]),
+        settings(&[
+            ("log.cleaner.min.compaction.lag.ms", "10"),
+            ("log.retention.ms", "-1"),
+        ]),
+        settings(&[
+            ("log.cleaner.max.compaction.lag.ms", "5"),
+            ("log.segment.bytes", "2000000"),
+        ]),
     );
     assert_eq!(faults.len(), 1);
-    assert_eq!(config, broker(&[]));
+    let (fitting, none) = broker(&[]).with_dynamic(
+        settings(&[
+            ("log.cleaner.min.compaction.lag.ms", "10"),
+            ("log.retention.ms", "-1"),
+        ]),
+        settings(&[("log.segment.bytes", "2000000")]),
+    );
+    assert_eq!((config, none), (fitting, Vec::new()));
 }
 
 fn synonyms_of(config: &BrokerConfig, name: &str) -> Vec<(String, Option<String>, i8)> {

@@ -64,7 +64,7 @@ broker_keys! {
         "Records after which a log is synced.";
     "log.flush.interval.ms" Long null any High ClusterWide Served
         "How long a record may stay unsynced; the scheduler's interval when unset.";
-    "log.flush.offset.checkpoint.interval.ms" Int "60000" (min 0) High ReadOnly Planned
+    "log.flush.offset.checkpoint.interval.ms" Int "60000" (min 0) High ReadOnly Served
         "How often recovery points are written down.";
     "log.flush.scheduler.interval.ms" Long "9223372036854775807" any High ReadOnly Served
         "How often it is checked whether a log must be synced; without it, Pelton looks all the time.";

@@ -23,7 +23,7 @@ topic_keys! {
     "delete.retention.ms" Long "86400000" (min 0) Medium
         ["log.cleaner.delete.retention.ms" same] Served
         "How long a compacted topic keeps a delete marker.";
-    "file.delete.delay.ms" Long "60000" (min 0) Medium ["log.segment.delete.delay.ms" same] Planned
+    "file.delete.delay.ms" Long "60000" (min 0) Medium ["log.segment.delete.delay.ms" same] Served
         "How long a deleted file stays on disk under another name.";
     "flush.messages" Long "9223372036854775807" (min 1) Medium
         ["log.flush.interval.messages" same] Served
@@ -73,19 +73,19 @@ topic_keys! {
         "Whether remote data goes when tiered storage is switched off for the topic.";
     "remote.storage.enable" Boolean "false" any Medium [] Ignored
         "Whether the topic uses tiered storage.";
-    "retention.bytes" Long "-1" any Medium ["log.retention.bytes" same] Planned
+    "retention.bytes" Long "-1" any Medium ["log.retention.bytes" same] Served
         "Bytes a partition keeps before old segments go; −1 is no limit.";
     "retention.ms" Long "604800000" (min -1) Medium
-        ["log.retention.ms" same "log.retention.minutes" minutes "log.retention.hours" hours] Planned
+        ["log.retention.ms" same "log.retention.minutes" minutes "log.retention.hours" hours] Served
         "How long segments are kept; −1 is for ever.";
     "segment.bytes" Int "1073741824" (min 1048576) Medium ["log.segment.bytes" same] Served
         "The size at which a segment rolls.";
-    "segment.index.bytes" Int "10485760" (min 4) Medium ["log.index.size.max.bytes" same] Planned
+    "segment.index.bytes" Int "10485760" (min 4) Medium ["log.index.size.max.bytes" same] Served
         "The size at which an offset index is full and its segment rolls.";
     "segment.jitter.ms" Long "0" (min 0) Medium
-        ["log.roll.jitter.ms" same "log.roll.jitter.hours" hours] Planned
+        ["log.roll.jitter.ms" same "log.roll.jitter.hours" hours] Served
         "Up to how much earlier a segment may roll, at random.";
-    "segment.ms" Long "604800000" (min 1) Medium ["log.roll.ms" same "log.roll.hours" hours] Planned
+    "segment.ms" Long "604800000" (min 1) Medium ["log.roll.ms" same "log.roll.hours" hours] Served
         "The age at which a segment rolls.";
     "sync.interval.ms" Long "1000" (min 1) Medium ["log.sync.interval.ms" same] Served
         "Extension of Pelton: with `sync.policy` `interval`, how long a record may stay unsynced.";
