@@ -14,7 +14,7 @@ use pelton_model::{ErrorCode, TopicId, limits};
 
 use super::directories::DirectoryCounts;
 use super::placement::{check_assignment, new_partition, place};
-use super::topic_name::CLUSTER_METADATA_TOPIC;
+use super::topic_name::{CLUSTER_METADATA_TOPIC, OFFSETS_TOPIC};
 use super::{Decision, Refusal, duplicates, is_internal_topic, validate_topic_name};
 use crate::image::{MetadataImage, TopicImage};
 
@@ -112,25 +112,31 @@ pub fn create_topics(
     Decision { records, results }
 }
 
-/// Decides the creation of topics that a client only mentioned, with the broker's defaults.
+/// Decides the creation of topics that a client only mentioned or that the broker itself needs: `wanted` says how each is created.
 ///
-/// A topic that exists meanwhile counts as created: of two clients that race, both succeed. Kafka's own topics are
-/// not created this way.
+/// A topic that exists meanwhile counts as created: of two clients that race, both succeed. Of Kafka's own topics only the committed
+/// offsets are created this way.
 #[must_use]
 pub fn auto_create_topics(
     image: &MetadataImage,
-    names: &[&str],
+    wanted: &[CreatableTopic],
     options: &mut CreateTopicsOptions<'_>,
 ) -> Decision<Vec<CreateTopicResult>> {
-    let distinct: BTreeSet<&str> = names.iter().copied().collect();
-    let refused = |name: &str| is_internal_topic(name) || name == CLUSTER_METADATA_TOPIC;
-    let wanted: Vec<CreatableTopic> = distinct
+    let distinct: BTreeMap<&str, &CreatableTopic> = wanted
         .iter()
-        .filter(|name| !refused(name) && image.topic_by_name(name).is_none())
-        .map(|name| CreatableTopic::with_defaults(name))
+        .map(|topic| (topic.name.as_str(), topic))
         .collect();
-    let mut decision = create_topics(image, &wanted, options);
-    for name in distinct {
+    let refused = |name: &str| {
+        let is_internal = is_internal_topic(name) || name == CLUSTER_METADATA_TOPIC;
+        is_internal && name != OFFSETS_TOPIC
+    };
+    let missing: Vec<CreatableTopic> = distinct
+        .iter()
+        .filter(|(name, _)| !refused(name) && image.topic_by_name(name).is_none())
+        .map(|(_, topic)| (*topic).clone())
+        .collect();
+    let mut decision = create_topics(image, &missing, options);
+    for &name in distinct.keys() {
         if refused(name) {
             let refusal = Refusal::bare(ErrorCode::UnknownTopicOrPartition);
             decision.results.push(CreateTopicResult {

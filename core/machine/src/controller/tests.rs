@@ -10,7 +10,7 @@ use pelton_model::{ErrorCode, LeaderEpoch, NodeId, Offset, PartitionId, TopicId}
 
 use super::{
     BrokerStart, CreatableTopic, CreatePartitionsOptions, CreateTopicResult, CreateTopicsOptions,
-    CreatedTopic, Decision, DeletableTopic, NewPartitions, Refusal, StartError,
+    CreatedTopic, Decision, DeletableTopic, NewPartitions, OFFSETS_TOPIC, Refusal, StartError,
     allocate_producer_ids, auto_create_topics, create_partitions, create_topics, delete_topics,
     start, supported_features, validate_topic_name,
 };
@@ -364,8 +364,15 @@ fn topic_ids_are_drawn_again() {
 #[test]
 fn auto_creates() {
     let image = with_topics(&["there"]);
-    let names = ["new", "there", "__consumer_offsets", "bad name", "new"];
-    let decision = with_options(false, |options| auto_create_topics(&image, &names, options));
+    let names = ["new", "there", "__transaction_state", "bad name", "new"];
+    let mut wanted: Vec<CreatableTopic> = names.map(CreatableTopic::with_defaults).to_vec();
+    wanted.push(CreatableTopic {
+        num_partitions: 50,
+        ..CreatableTopic::with_defaults(OFFSETS_TOPIC)
+    });
+    let decision = with_options(false, |options| {
+        auto_create_topics(&image, &wanted, options)
+    });
     let results: Vec<(&str, Result<i32, ErrorCode>)> = decision
         .results
         .iter()
@@ -379,8 +386,9 @@ fn auto_creates() {
         })
         .collect();
     let expected = [
+        ("__consumer_offsets", Ok(50)),
         (
-            "__consumer_offsets",
+            "__transaction_state",
             Err(ErrorCode::UnknownTopicOrPartition),
         ),
         ("bad name", Err(ErrorCode::InvalidTopicException)),
@@ -388,7 +396,7 @@ fn auto_creates() {
         ("there", Ok(2)),
     ];
     assert_eq!(results, expected);
-    assert_eq!(decision.records.len(), 4);
+    assert_eq!(decision.records.len(), 4 + 51);
 }
 
 // Goal: deletion by name and by id, every entry answered. Method: each kind of entry alone and in company.

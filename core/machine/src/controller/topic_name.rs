@@ -5,12 +5,11 @@ use std::fmt;
 /// The longest topic name: with a partition suffix it must stay a legal file name.
 const TOPIC_NAME_BYTES_MAX: usize = 249;
 
+/// Where groups and their offsets are kept.
+pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
+
 /// Kafka's own topics that clients may see.
-const INTERNAL_TOPICS: [&str; 3] = [
-    "__consumer_offsets",
-    "__transaction_state",
-    "__share_group_state",
-];
+const INTERNAL_TOPICS: [&str; 3] = [OFFSETS_TOPIC, "__transaction_state", "__share_group_state"];
 
 /// The name of the metadata log, which is no topic that anyone can create.
 pub(super) const CLUSTER_METADATA_TOPIC: &str = "__cluster_metadata";

@@ -14,6 +14,7 @@ use super::ConfigError;
 use super::cleaner::CleanerConfig;
 use super::directories;
 use super::dynamic::Dynamic;
+use super::group::GroupConfig;
 use super::layers::Layers;
 use super::listener::{self, Listener};
 use super::metadata_log::MetadataLogConfig;
@@ -111,6 +112,8 @@ pub struct BrokerConfig {
     pub log_prepare_reserve_bytes: u32,
     /// `log.write.back.bytes`, our own.
     pub log_write_back_bytes: u32,
+    /// The group coordinators.
+    pub group: GroupConfig,
     /// `__consumer_offsets`.
     pub offsets_topic: InternalTopic,
     /// `__transaction_state`.
@@ -171,6 +174,7 @@ impl BrokerConfig {
             log_prepare_fill_bytes: values.u32("log.prepare.fill.bytes")?,
             log_prepare_reserve_bytes: values.u32("log.prepare.reserve.bytes")?,
             log_write_back_bytes: values.u32("log.write.back.bytes")?,
+            group: GroupConfig::resolve(values)?,
             offsets_topic: internal_topic(values, "offsets.topic", false, &mut notes)?,
             transaction_state_log: internal_topic(
                 values,

@@ -9,6 +9,7 @@
 pub mod broker;
 pub mod cleaner;
 pub mod dynamic;
+pub mod group;
 pub mod key;
 pub mod listener;
 pub mod metadata_log;

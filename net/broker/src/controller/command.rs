@@ -22,7 +22,7 @@ pub enum Command {
         /// Whether to check only.
         validate_only: bool,
     },
-    /// Topics that a client mentioned and that may be created for it.
+    /// Topics that a client mentioned and that may be created for it, or Kafka's own that the broker needs.
     AutoCreateTopics(Vec<String>),
     /// DeleteTopics.
     DeleteTopics(Vec<DeletableTopic>),
@@ -106,9 +106,10 @@ impl<E: Env> Controller<E> {
                 controller::create_topics(&image, &topics, options)
             }),
             Command::AutoCreateTopics(names) => {
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                let wanted: Vec<CreatableTopic> =
+                    names.iter().map(|name| as_wanted(shard, name)).collect();
                 create(shard, false, |options| {
-                    controller::auto_create_topics(&image, &names, options)
+                    controller::auto_create_topics(&image, &wanted, options)
                 })
             }
             Command::DeleteTopics(topics) => {
@@ -153,6 +154,28 @@ impl<E: Env> Controller<E> {
                 }
             }
         }
+    }
+}
+
+/// How a topic is created that nobody described: by the broker's defaults, Kafka's own by their own settings.
+fn as_wanted<E: Env>(shard: &Shard<E>, name: &str) -> CreatableTopic {
+    if name != controller::OFFSETS_TOPIC {
+        return CreatableTopic::with_defaults(name);
+    }
+    let settings = shard.settings();
+    let set = |name: &str, value: String| (name.to_owned(), Some(value));
+    CreatableTopic {
+        num_partitions: settings.offsets_topic.partitions,
+        replication_factor: settings.offsets_topic.replication_factor,
+        configs: vec![
+            set("cleanup.policy", "compact".to_owned()),
+            set("compression.type", "producer".to_owned()),
+            set(
+                "segment.bytes",
+                settings.offsets_topic.segment_bytes.to_string(),
+            ),
+        ],
+        ..CreatableTopic::with_defaults(name)
     }
 }
 

@@ -47,17 +47,17 @@ broker_keys! {
         Ignored
         "The largest write buffer the coordinator keeps for reuse.";
     "group.coordinator.rebalance.protocols" List "classic,consumer,streams"
-        (one_of "consumer" "classic" "share" "streams") Medium ReadOnly Planned
+        (one_of "consumer" "classic" "share" "streams") Medium ReadOnly Served
         "The group protocols on offer.";
     "group.coordinator.threads" Int "4" (min 1) High ReadOnly Ignored
         "Threads of the group coordinator; Pelton's shards coordinate their own groups.";
-    "group.initial.rebalance.delay.ms" Int "3000" any Medium ReadOnly Planned
+    "group.initial.rebalance.delay.ms" Int "3000" any Medium ReadOnly Served
         "How long the first rebalance of a new classic group waits for more members.";
-    "group.max.session.timeout.ms" Int "1800000" any Medium ReadOnly Planned
+    "group.max.session.timeout.ms" Int "1800000" any Medium ReadOnly Served
         "The longest session timeout a classic member may ask for.";
-    "group.max.size" Int "2147483647" (min 1) Medium ReadOnly Planned
+    "group.max.size" Int "2147483647" (min 1) Medium ReadOnly Served
         "Members a classic group may have.";
-    "group.min.session.timeout.ms" Int "6000" any Medium ReadOnly Planned
+    "group.min.session.timeout.ms" Int "6000" any Medium ReadOnly Served
         "The shortest session timeout a classic member may ask for.";
     "group.share.assignment.interval.ms" Int "1000" (min 0) Medium ClusterWide Ignored
         "The least time between two assignments of a share group.";
@@ -134,17 +134,17 @@ broker_keys! {
         "Standby tasks per task of a streams group.";
     "group.streams.session.timeout.ms" Int "45000" (min 1) Medium ReadOnly Ignored
         "How long a silent member stays in a streams group.";
-    "offset.metadata.max.bytes" Int "4096" any High ReadOnly Planned
+    "offset.metadata.max.bytes" Int "4096" any High ReadOnly Served
         "The longest note a consumer may commit with an offset.";
-    "offsets.commit.timeout.ms" Int "5000" (min 1) High ReadOnly Planned
+    "offsets.commit.timeout.ms" Int "5000" (min 1) High ReadOnly Served
         "How long an offset commit may wait for its replicas.";
-    "offsets.load.buffer.size" Int "5242880" (min 1) High ReadOnly Planned
+    "offsets.load.buffer.size" Int "5242880" (min 1) High ReadOnly Served
         "The read size when committed offsets are loaded.";
-    "offsets.retention.check.interval.ms" Long "600000" (min 1) High ReadOnly Planned
+    "offsets.retention.check.interval.ms" Long "600000" (min 1) High ReadOnly Served
         "How often expired offsets are looked for.";
-    "offsets.retention.minutes" Int "10080" (min 1) High ReadOnly Planned
+    "offsets.retention.minutes" Int "10080" (min 1) High ReadOnly Served
         "How long offsets outlive their group.";
-    "offsets.topic.compression.codec" Int "0" any High ReadOnly Planned
+    "offsets.topic.compression.codec" Int "0" any High ReadOnly Served
         "The codec id of the committed-offsets topic.";
     "offsets.topic.num.partitions" Int "50" (min 1) High ReadOnly Served
         "Partitions of the committed-offsets topic.";
