@@ -4,6 +4,7 @@
 
 pub mod connection;
 pub mod controller;
+pub mod group;
 pub mod image;
 pub mod partition;
 pub mod purgatory;

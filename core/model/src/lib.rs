@@ -24,3 +24,5 @@ pub use id::{
     LeaderEpoch, Monotonic, NodeId, Offset, PartitionEpoch, PartitionId, ProducerEpoch, ProducerId,
     Sequence, ShardId, Timestamp, TopicId, TopicPartition,
 };
+/// A short immutable string: in place up to 23 bytes, shared beyond; clones cost no allocation.
+pub use smol_str::SmolStr as Str;

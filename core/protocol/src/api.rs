@@ -101,7 +101,7 @@ pub struct ApiRow {
     pub max: i16,
     /// The lowest version that ApiVersions names.
     pub advertised_min: i16,
-    /// The first version with compact lengths, tagged fields and a flexible header.
+    /// The first version with compact lengths, tagged fields and a flexible header; the largest number when none has.
     pub flexible_from: i16,
     /// How its requests order with others.
     pub class: Class,
@@ -120,7 +120,11 @@ impl ApiRow {
             min: Q::VERSIONS.min,
             max: Q::VERSIONS.max,
             advertised_min: Q::VERSIONS.min,
-            flexible_from: Q::FLEXIBLE.min,
+            flexible_from: if Q::FLEXIBLE.min <= Q::FLEXIBLE.max {
+                Q::FLEXIBLE.min
+            } else {
+                i16::MAX
+            },
             class,
         }
     }

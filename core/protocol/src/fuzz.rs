@@ -10,23 +10,40 @@ use crate::control_record;
 use crate::header::RequestHeader;
 use crate::message::alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
 use crate::message::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
+use crate::message::consumer_group_describe::{
+    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse,
+};
+use crate::message::consumer_group_heartbeat::{
+    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
+};
 use crate::message::create_partitions::{CreatePartitionsRequest, CreatePartitionsResponse};
 use crate::message::create_topics::{CreateTopicsRequest, CreateTopicsResponse};
+use crate::message::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
 use crate::message::delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
 use crate::message::describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
 use crate::message::describe_configs::{DescribeConfigsRequest, DescribeConfigsResponse};
+use crate::message::describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse};
 use crate::message::describe_log_dirs::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 use crate::message::fetch::{FetchRequest, FetchResponse};
+use crate::message::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
+use crate::message::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use crate::message::incremental_alter_configs::{
     IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
 };
 use crate::message::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+use crate::message::join_group::{JoinGroupRequest, JoinGroupResponse};
+use crate::message::leave_group::{LeaveGroupRequest, LeaveGroupResponse};
+use crate::message::list_groups::{ListGroupsRequest, ListGroupsResponse};
 use crate::message::list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
 use crate::message::metadata::{MetadataRequest, MetadataResponse};
+use crate::message::offset_commit::{OffsetCommitRequest, OffsetCommitResponse};
+use crate::message::offset_delete::{OffsetDeleteRequest, OffsetDeleteResponse};
+use crate::message::offset_fetch::{OffsetFetchRequest, OffsetFetchResponse};
 use crate::message::offset_for_leader_epoch::{
     OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
 };
 use crate::message::produce::{ProduceRequest, ProduceResponse};
+use crate::message::sync_group::{SyncGroupRequest, SyncGroupResponse};
 use crate::metadata_record::{self, LogRecord};
 
 /// Decodes a body of a version, and encodes what was understood; the second value counts the bytes left over.
@@ -67,7 +84,7 @@ impl Target {
     }
 }
 
-static TARGETS: [Target; 30] = [
+static TARGETS: &[Target] = &[
     Target::of::<ProduceRequest>(),
     Target::of::<ProduceResponse>(),
     Target::of::<FetchRequest>(),
@@ -98,12 +115,38 @@ static TARGETS: [Target; 30] = [
     Target::of::<DescribeClusterResponse>(),
     Target::of::<DescribeLogDirsRequest>(),
     Target::of::<DescribeLogDirsResponse>(),
+    Target::of::<ConsumerGroupDescribeRequest>(),
+    Target::of::<ConsumerGroupDescribeResponse>(),
+    Target::of::<ConsumerGroupHeartbeatRequest>(),
+    Target::of::<ConsumerGroupHeartbeatResponse>(),
+    Target::of::<DeleteGroupsRequest>(),
+    Target::of::<DeleteGroupsResponse>(),
+    Target::of::<DescribeGroupsRequest>(),
+    Target::of::<DescribeGroupsResponse>(),
+    Target::of::<FindCoordinatorRequest>(),
+    Target::of::<FindCoordinatorResponse>(),
+    Target::of::<HeartbeatRequest>(),
+    Target::of::<HeartbeatResponse>(),
+    Target::of::<JoinGroupRequest>(),
+    Target::of::<JoinGroupResponse>(),
+    Target::of::<LeaveGroupRequest>(),
+    Target::of::<LeaveGroupResponse>(),
+    Target::of::<ListGroupsRequest>(),
+    Target::of::<ListGroupsResponse>(),
+    Target::of::<OffsetCommitRequest>(),
+    Target::of::<OffsetCommitResponse>(),
+    Target::of::<OffsetDeleteRequest>(),
+    Target::of::<OffsetDeleteResponse>(),
+    Target::of::<OffsetFetchRequest>(),
+    Target::of::<OffsetFetchResponse>(),
+    Target::of::<SyncGroupRequest>(),
+    Target::of::<SyncGroupResponse>(),
 ];
 
 /// All requests and responses.
 #[must_use]
 pub fn targets() -> &'static [Target] {
-    &TARGETS
+    TARGETS
 }
 
 /// All record types of the metadata log: metadata records, then control records.

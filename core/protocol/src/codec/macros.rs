@@ -7,9 +7,9 @@
 #[macro_export]
 macro_rules! message {
     ($(#[$meta:meta])* $name:ident, key $key:literal, versions $min:literal - $max:literal,
-        flexible $flexible:literal + { $($body:tt)* }) => {
+        flexible $($flexible:literal +)? $($none:ident)? { $($body:tt)* }) => {
         $crate::structure! { $(#[$meta])* $name { $($body)* } }
-        $crate::message_key! { $name, $key, $min, $max, $flexible }
+        $crate::message_key! { $name, $key, $min, $max, $($flexible)? }
 
         impl $name {
             /// Reads a message of `version`; what follows it is left alone.
@@ -38,9 +38,9 @@ macro_rules! message {
 #[macro_export]
 macro_rules! message_for {
     ($name:ident, key $key:literal, versions $min:literal - $max:literal,
-        flexible $flexible:literal + { $($body:tt)* }) => {
+        flexible $($flexible:literal +)? $($none:ident)? { $($body:tt)* }) => {
         $crate::wire! { $name { $($body)* } }
-        $crate::message_key! { $name, $key, $min, $max, $flexible }
+        $crate::message_key! { $name, $key, $min, $max, $($flexible)? }
     };
 }
 
@@ -62,12 +62,12 @@ macro_rules! structure {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! message_key {
-    ($name:ident, $key:literal, $min:literal, $max:literal, $flexible:literal) => {
+    ($name:ident, $key:literal, $min:literal, $max:literal, $($flexible:literal)?) => {
         impl $crate::codec::Message for $name {
             const NAME: &'static str = stringify!($name);
             const KEY: i16 = $key;
             const VERSIONS: $crate::codec::Versions = $crate::codec::Versions::range($min, $max);
-            const FLEXIBLE: $crate::codec::Versions = $crate::codec::Versions::since($flexible);
+            const FLEXIBLE: $crate::codec::Versions = $crate::versions!($($flexible)?);
         }
     };
 }
@@ -77,7 +77,7 @@ macro_rules! message_key {
 macro_rules! structure_type {
     ($(#[$meta:meta])* $name:ident { $(
         $(#[$doc:meta])* $field:ident : $type:ty, $min:literal $(+)? $(- $max:literal)?
-        $(, nullable $null_min:literal + $(default $null:ident)?)?
+        $(, nullable $null_min:literal $(+)? $(- $null_max:literal)? $(default $null:ident)?)?
         $(, tag $tag:literal $tag_min:literal +)?
         $(, default $default:expr)?;
     )* }) => {
@@ -94,7 +94,7 @@ macro_rules! structure_type {
 macro_rules! wire {
     ($name:ident { $(
         $(#[$doc:meta])* $field:ident : $type:ty, $min:literal $(+)? $(- $max:literal)?
-        $(, nullable $null_min:literal + $(default $null:ident)?)?
+        $(, nullable $null_min:literal $(+)? $(- $null_max:literal)? $(default $null:ident)?)?
         $(, tag $tag:literal $tag_min:literal +)?
         $(, default $default:expr)?;
     )* }) => {
@@ -109,7 +109,7 @@ macro_rules! wire {
                     name: stringify!($field),
                     kind: <$type as Wire>::KIND,
                     versions: $crate::versions!($min $(, $max)?),
-                    nullable: $crate::versions!($($null_min)?),
+                    nullable: $crate::versions!($($null_min $(, $null_max)?)?),
                     tag: $crate::tag!($($tag)?),
                     tagged: $crate::versions!($($tag_min)?),
                     default: concat!("" $(, stringify!($default))? $($(, stringify!($null))?)?),

@@ -3,8 +3,8 @@
 //! # How to add a message
 //!
 //! One file in `message/`, one row in [`crate::api`]. A field line is
-//! `name: RustType, VERSIONS [, nullable N+ [default null]] [, tag T N+] [, default VALUE];` where VERSIONS is `3+`
-//! (from 3 on) or `0-12` (a closed range). Order is wire order; names are Kafka's in snake_case; every field has a doc.
+//! `name: RustType, VERSIONS [, nullable VERSIONS [default null]] [, tag T N+] [, default VALUE];` where VERSIONS is
+//! `3+` (from 3 on) or `0-12` (a closed range); a message that is never flexible says `flexible none`. Order is wire order; names are Kafka's in snake_case; every field has a doc.
 //!
 //! ```
 //! use pelton_protocol::codec::Str;

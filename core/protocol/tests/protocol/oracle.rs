@@ -87,6 +87,32 @@ oracle! {
     describe_cluster_response: DescribeClusterResponse;
     describe_log_dirs_request: DescribeLogDirsRequest;
     describe_log_dirs_response: DescribeLogDirsResponse;
+    consumer_group_describe_request: ConsumerGroupDescribeRequest;
+    consumer_group_describe_response: ConsumerGroupDescribeResponse;
+    consumer_group_heartbeat_request: ConsumerGroupHeartbeatRequest;
+    consumer_group_heartbeat_response: ConsumerGroupHeartbeatResponse;
+    delete_groups_request: DeleteGroupsRequest;
+    delete_groups_response: DeleteGroupsResponse;
+    describe_groups_request: DescribeGroupsRequest;
+    describe_groups_response: DescribeGroupsResponse;
+    find_coordinator_request: FindCoordinatorRequest;
+    find_coordinator_response: FindCoordinatorResponse;
+    heartbeat_request: HeartbeatRequest;
+    heartbeat_response: HeartbeatResponse;
+    join_group_request: JoinGroupRequest;
+    join_group_response: JoinGroupResponse;
+    leave_group_request: LeaveGroupRequest;
+    leave_group_response: LeaveGroupResponse;
+    list_groups_request: ListGroupsRequest;
+    list_groups_response: ListGroupsResponse;
+    offset_commit_request: OffsetCommitRequest;
+    offset_commit_response: OffsetCommitResponse;
+    offset_delete_request: OffsetDeleteRequest;
+    offset_delete_response: OffsetDeleteResponse;
+    offset_fetch_request: OffsetFetchRequest;
+    offset_fetch_response: OffsetFetchResponse;
+    sync_group_request: SyncGroupRequest;
+    sync_group_response: SyncGroupResponse;
 }
 
 // Goal: headers are those of Kafka for every API and version. Method: each side reads what the other wrote.
