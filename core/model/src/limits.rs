@@ -66,3 +66,23 @@ pub const STOP_STEP_MS_MAX: u64 = 5_000;
 pub const LOG_REPEAT_MS_MIN: u64 = 1_000;
 /// Pause after a connection that could not be accepted (out of descriptors, say).
 pub const ACCEPT_BACKOFF_MS: u64 = 50;
+/// Members of one group, whatever `group.max.size` says.
+pub const GROUP_MEMBERS_MAX: usize = 100_000;
+/// Members of one group that were sent back for their id and have not come again.
+pub const GROUP_PENDING_MAX: usize = 10_000;
+/// Bytes of the subscriptions of one member.
+pub const GROUP_MEMBER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes of all subscriptions and assignments of one group: a generation is one record.
+pub const GROUP_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Groups of one partition of `__consumer_offsets`.
+pub const GROUPS_PER_PARTITION_MAX: usize = 1_000_000;
+/// Committed offsets of one partition of `__consumer_offsets`.
+pub const COMMITTED_OFFSETS_PER_PARTITION_MAX: usize = 10_000_000;
+/// How long a new member of a classic group waits for its first generation, as Kafka's.
+pub const GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS: i32 = 5 * 60 * 1000;
+/// Deadlines that a group coordinator looks at in one go.
+pub const GROUP_DEADLINES_PER_TICK_MAX: usize = 256;
+/// Tombstones of expired offsets and groups that a group coordinator writes in one go.
+pub const GROUP_TOMBSTONES_PER_TICK_MAX: usize = 1_000;
+/// The rest of a group coordinator between two goes at what expired.
+pub const GROUP_EXPIRATION_PAUSE_MS: u64 = 10;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::codec::{DecodeError, Kind, Message, Reader, Versions, Writer};
 use crate::control_record;
+use crate::group_record;
 use crate::header::RequestHeader;
 use crate::message::alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
 use crate::message::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
@@ -149,11 +150,12 @@ pub fn targets() -> &'static [Target] {
     TARGETS
 }
 
-/// All record types of the metadata log: metadata records, then control records.
+/// All record types: metadata records, control records, keys and values of groups and offsets.
 pub fn records() -> impl Iterator<Item = &'static Target> {
     metadata_record::targets()
         .iter()
         .chain(control_record::targets())
+        .chain(group_record::targets())
 }
 
 /// The target for a batch of the metadata log as a disk or a peer gives it: what is read is written and read again.

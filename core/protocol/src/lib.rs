@@ -9,6 +9,7 @@ pub mod api;
 pub mod codec;
 pub mod control_record;
 pub mod fuzz;
+pub mod group_record;
 pub mod header;
 pub mod message;
 pub mod metadata_record;

@@ -22,10 +22,17 @@
 //! unknown here; their records are left alone.
 //! Source: KIP-62, KIP-134, KIP-211, KIP-345, KIP-394, KIP-429, KIP-800, KIP-814, KIP-848, behaviour of Apache Kafka 4.3.
 
+mod admin;
+mod classic;
 mod command;
 mod hash;
+mod offsets;
 mod reply;
+mod requests;
+mod scene;
 mod shard;
+mod snapshot;
+mod timers;
 
 pub use command::{
     Client, Command, CommitPartition, CommitTopic, ConsumerGroupDescribe, ConsumerGroupHeartbeat,

@@ -1,9 +1,21 @@
 //! [`GroupShard`]: the state of one partition of `__consumer_offsets`, and what may be done with it.
 
-use pelton_model::config::group::GroupConfig;
-use pelton_model::record_type::group::GroupRecord;
-use pelton_model::{Monotonic, ProducerId, Str, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
+use pelton_model::config::group::GroupConfig;
+use pelton_model::limits::{
+    GROUP_DEADLINES_PER_TICK_MAX, GROUP_EXPIRATION_PAUSE_MS, GROUP_TOMBSTONES_PER_TICK_MAX,
+};
+use pelton_model::record_type::group::{
+    GroupMetadataValue, GroupRecord, LegacyOffsetCommitValue, OffsetCommitValue,
+};
+use pelton_model::{ErrorCode, Monotonic, ProducerId, Str, Timestamp};
+
+use super::classic::Classic;
+use super::offsets::Offsets;
+use super::scene::Scene;
+use super::timers::{Due, Timers};
 use super::{Command, Reply, Token};
 use crate::image::MetadataImage;
 
@@ -25,17 +37,62 @@ pub struct Decision {
     pub replies: Vec<(Token, Reply)>,
 }
 
+/// Hard state of one group.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Hard {
+    /// The last generation that was written of a classic group.
+    pub(super) generation: Option<GroupMetadataValue>,
+    pub(super) offsets: Offsets,
+}
+
+impl Hard {
+    fn is_nothing(&self) -> bool {
+        self.generation.is_none() && self.offsets.is_empty()
+    }
+}
+
+/// One group.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) hard: Hard,
+    /// Soft state; meaningful once the partition is loaded.
+    pub(super) classic: Classic,
+}
+
+impl Group {
+    pub(super) fn new(group_id: Str, since: Option<Timestamp>) -> Self {
+        Self {
+            hard: Hard::default(),
+            classic: Classic::new(group_id, since),
+        }
+    }
+}
+
 /// The groups and offsets of one partition of `__consumer_offsets`; see the module for how it is driven.
 #[derive(Debug)]
 pub struct GroupShard {
-    config: GroupConfig,
+    pub(super) config: GroupConfig,
+    pub(super) groups: BTreeMap<Str, Group>,
+    /// Groups with offsets of an open transaction, by its producer.
+    open_transactions: BTreeMap<ProducerId, BTreeSet<Str>>,
+    pub(super) offset_count: usize,
+    timers: Timers,
+    /// The last group at which offsets were looked for that expired, in the round under way.
+    expiration: Option<Str>,
 }
 
 impl GroupShard {
     /// A partition of which no record is known yet.
     #[must_use]
     pub fn new(config: GroupConfig) -> Self {
-        Self { config }
+        Self {
+            config,
+            groups: BTreeMap::new(),
+            open_transactions: BTreeMap::new(),
+            offset_count: 0,
+            timers: Timers::default(),
+            expiration: None,
+        }
     }
 
     /// Takes new settings; what is under way keeps the deadlines it has.
@@ -45,22 +102,99 @@ impl GroupShard {
 
     /// Applies a record of the log, in its order: while loading, before [`Self::loaded`].
     pub fn replay(&mut self, record: &GroupRecord) {
-        let _ = record;
+        match record {
+            GroupRecord::LegacyOffsetCommit(key, value) => {
+                let value = value.as_ref().map(upgrade);
+                self.replay_offset(&key.group, &key.topic, key.partition, value);
+            }
+            GroupRecord::OffsetCommit(key, value) => {
+                self.replay_offset(&key.group, &key.topic, key.partition, value.clone());
+            }
+            GroupRecord::GroupMetadata(key, value) => match value {
+                Some(value) => self.group_or_new(&key.group).hard.generation = Some(value.clone()),
+                None => {
+                    if let Some(group) = self.groups.get_mut(&key.group) {
+                        group.hard.generation = None;
+                        self.drop_if_nothing(&key.group);
+                    }
+                }
+            },
+            // Consumer groups are not decided here yet: a log that has some keeps them.
+            GroupRecord::ConsumerGroupMetadata(..)
+            | GroupRecord::ConsumerGroupPartitionMetadata(..)
+            | GroupRecord::ConsumerGroupMemberMetadata(..)
+            | GroupRecord::ConsumerGroupTargetAssignmentMetadata(..)
+            | GroupRecord::ConsumerGroupTargetAssignmentMember(..)
+            | GroupRecord::ConsumerGroupCurrentMemberAssignment(..)
+            | GroupRecord::ConsumerGroupRegularExpression(..) => {}
+        }
+    }
+
+    fn replay_offset(
+        &mut self,
+        group_id: &Str,
+        topic: &Str,
+        partition: i32,
+        value: Option<OffsetCommitValue>,
+    ) {
+        let group = match value {
+            // Whoever commits without being a member makes a group of offsets alone.
+            Some(_) => self.group_or_new(group_id),
+            None => match self.groups.get_mut(group_id) {
+                Some(group) => group,
+                None => return,
+            },
+        };
+        let before = group.hard.offsets.count();
+        group.hard.offsets.replay(topic, partition, value);
+        let after = group.hard.offsets.count();
+        self.offset_count = self.offset_count + after - before;
     }
 
     /// Applies a record of an open transaction: a committed offset that counts when the transaction does.
     pub fn replay_pending(&mut self, producer: ProducerId, record: &GroupRecord) {
-        let _ = (producer, record);
+        // Nothing but offsets is ever written in a transaction.
+        let GroupRecord::OffsetCommit(key, value) = record else {
+            return;
+        };
+        let group = self.group_or_new(&key.group);
+        let offsets = &mut group.hard.offsets;
+        offsets.replay_pending(producer, &key.topic, key.partition, value.clone());
+        let groups = self.open_transactions.entry(producer).or_default();
+        groups.insert(key.group.clone());
     }
 
     /// Applies the end of a transaction.
     pub fn replay_end(&mut self, producer: ProducerId, committed: bool) {
-        let _ = (producer, committed);
+        for group_id in self.open_transactions.remove(&producer).unwrap_or_default() {
+            if let Some(group) = self.groups.get_mut(&group_id) {
+                let before = group.hard.offsets.count();
+                group.hard.offsets.end_transaction(producer, committed);
+                let after = group.hard.offsets.count();
+                self.offset_count = self.offset_count + after - before;
+            }
+        }
     }
 
     /// Ends loading: soft state begins, as if every member had just been heard of.
     pub fn loaded(&mut self, now: Now) {
-        let _ = now;
+        let mut scene = Scene {
+            now,
+            config: &self.config,
+            timers: &mut self.timers,
+            decision: Decision::default(),
+        };
+        for (group_id, group) in &mut self.groups {
+            if let Some(value) = &group.hard.generation {
+                group.classic = Classic::load(group_id.clone(), value);
+                group.classic.start(&mut scene);
+            }
+        }
+        // Nobody waits and nobody is removed yet: there is nothing to write or to answer.
+        assert!(scene.decision == Decision::default());
+        let check_ms = self.config.offsets_retention_check_interval_ms;
+        self.timers
+            .arm(now.clock.plus_ms(check_ms), Due::Expiration);
     }
 
     /// Decides a request.
@@ -72,39 +206,197 @@ impl GroupShard {
         command: Command,
         image: &MetadataImage,
     ) -> Decision {
-        let _ = (now, image);
-        Decision {
-            records: Vec::new(),
-            replies: vec![(
+        let _ = image;
+        match command {
+            Command::JoinGroup(join) => self.join_group(now, token, join),
+            Command::SyncGroup(sync) => self.sync_group(now, token, sync),
+            Command::Heartbeat(heartbeat) => self.heartbeat(now, token, &heartbeat),
+            Command::LeaveGroup(leave) => self.leave_group(now, token, leave),
+            Command::OffsetCommit(commit) => self.commit_offsets(now, token, commit),
+            Command::OffsetFetch(fetch) => {
+                answer(token, Reply::OffsetFetch(self.fetch_offsets(fetch)))
+            }
+            Command::OffsetDelete(delete) => self.delete_offsets(now, token, delete),
+            Command::ListGroups(list) => {
+                answer(token, Reply::ListGroups(Ok(self.list_groups(&list))))
+            }
+            Command::DescribeGroups(describe) => answer(
                 token,
-                command.refused(pelton_model::ErrorCode::CoordinatorNotAvailable),
-            )],
+                Reply::DescribeGroups(self.describe_groups(&describe)),
+            ),
+            Command::DeleteGroups(delete) => self.delete_groups(now, token, delete),
+            Command::ConsumerGroupHeartbeat(_) | Command::ConsumerGroupDescribe(_) => {
+                answer(token, command.refused(ErrorCode::UnsupportedVersion))
+            }
         }
     }
 
     /// When [`Self::tick`] has something to do next.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Monotonic> {
-        None
+        self.timers.next()
     }
 
     /// Does what is due by `now`, or a bounded part of it: then the next deadline is not later than `now`.
     #[must_use]
     pub fn tick(&mut self, now: Now, image: &MetadataImage) -> Decision {
-        let _ = (now, image);
-        Decision::default()
-    }
-
-    /// Forgets the offsets of topics that are deleted.
-    #[must_use]
-    pub fn topics_deleted(&mut self, topics: &[Str]) -> Decision {
-        let _ = topics;
-        Decision::default()
+        let _ = image;
+        let mut all = Decision::default();
+        for _ in 0..GROUP_DEADLINES_PER_TICK_MAX {
+            let Some((at, due)) = self.timers.pop(now.clock) else {
+                break;
+            };
+            let decision = match due {
+                Due::Session {
+                    group_id,
+                    member_id,
+                } => self.in_group(now, &group_id, |group, scene| {
+                    group.classic.on_session_due(scene, at, &member_id);
+                }),
+                Due::Join { group_id } => self.in_group(now, &group_id, |group, scene| {
+                    group.classic.on_join_due(scene)
+                }),
+                Due::Sync { group_id } => self.in_group(now, &group_id, |group, scene| {
+                    group.classic.on_sync_due(scene)
+                }),
+                Due::Expiration => self.expire(now),
+            };
+            all.records.extend(decision.records);
+            all.replies.extend(decision.replies);
+            if all.records.len() >= GROUP_TOMBSTONES_PER_TICK_MAX {
+                break;
+            }
+        }
+        all
     }
 
     /// Gives the partition up: the replies for all that wait.
     #[must_use]
-    pub fn resign(self) -> Vec<(Token, Reply)> {
-        Vec::new()
+    pub fn resign(mut self) -> Vec<(Token, Reply)> {
+        let mut replies = Vec::new();
+        for group in self.groups.values_mut() {
+            replies.extend(
+                group
+                    .classic
+                    .give_up(&mut self.timers, ErrorCode::NotCoordinator),
+            );
+        }
+        replies
+    }
+
+    /// How many groups there are.
+    #[must_use]
+    pub fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// How many committed offsets there are.
+    #[must_use]
+    pub fn offset_count(&self) -> usize {
+        self.offset_count
+    }
+
+    /// All committed offsets: group, topic, partition, value.
+    pub fn offsets(&self) -> impl Iterator<Item = (&Str, &Str, i32, &OffsetCommitValue)> {
+        self.groups.iter().flat_map(|(group_id, group)| {
+            let with_group = move |(topic, partition, value)| (group_id, topic, partition, value);
+            group.hard.offsets.iter().map(with_group)
+        })
+    }
+
+    /// Lets `act` decide about a group, if there is one, and applies the records.
+    pub(super) fn in_group(
+        &mut self,
+        now: Now,
+        group_id: &Str,
+        act: impl FnOnce(&mut Group, &mut Scene<'_>),
+    ) -> Decision {
+        let mut scene = Scene {
+            now,
+            config: &self.config,
+            timers: &mut self.timers,
+            decision: Decision::default(),
+        };
+        if let Some(group) = self.groups.get_mut(group_id) {
+            act(group, &mut scene);
+        }
+        let decision = scene.decision;
+        self.apply(&decision);
+        decision
+    }
+
+    /// The records of a decision become state by replay, as they will after a restart.
+    pub(super) fn apply(&mut self, decision: &Decision) {
+        for record in &decision.records {
+            self.replay(record);
+        }
+    }
+
+    /// The group, made when there is none.
+    pub(super) fn group_or_new(&mut self, group_id: &Str) -> &mut Group {
+        if !self.groups.contains_key(group_id) {
+            self.groups
+                .insert(group_id.clone(), Group::new(group_id.clone(), None));
+        }
+        self.groups.get_mut(group_id).expect("inserted above")
+    }
+
+    /// Forgets a group of which nothing is left but soft state.
+    pub(super) fn drop_if_nothing(&mut self, group_id: &Str) {
+        let is_nothing = |group: &Group| group.hard.is_nothing() && group.classic.is_empty();
+        if self.groups.get(group_id).is_some_and(is_nothing)
+            && let Some(mut group) = self.groups.remove(group_id)
+        {
+            let left = group
+                .classic
+                .give_up(&mut self.timers, ErrorCode::CoordinatorNotAvailable);
+            assert!(left.is_empty(), "an empty group has no members that wait");
+        }
+    }
+
+    /// Looks for what expired, from where the round under way stands.
+    fn expire(&mut self, now: Now) -> Decision {
+        let mut decision = Decision::default();
+        let mut room = GROUP_TOMBSTONES_PER_TICK_MAX;
+        let from = self
+            .expiration
+            .take()
+            .map_or(Bound::Unbounded, Bound::Included);
+        for (group_id, group) in self.groups.range((from, Bound::Unbounded)) {
+            let records = group.expired(now.time, self.config.offsets_retention_ms, room);
+            // A look costs too.
+            room = room.saturating_sub(records.len().max(1));
+            decision.records.extend(records);
+            if room == 0 {
+                // More may be due, of this very group too.
+                self.expiration = Some(group_id.clone());
+                break;
+            }
+        }
+        let pause_ms = match &self.expiration {
+            Some(_) => GROUP_EXPIRATION_PAUSE_MS,
+            None => self.config.offsets_retention_check_interval_ms.max(1),
+        };
+        self.timers
+            .arm(now.clock.plus_ms(pause_ms), Due::Expiration);
+        self.apply(&decision);
+        decision
+    }
+}
+
+fn answer(token: Token, reply: Reply) -> Decision {
+    Decision {
+        records: Vec::new(),
+        replies: vec![(token, reply)],
+    }
+}
+
+/// An offset as Kafka before 0.9 wrote it.
+fn upgrade(value: &LegacyOffsetCommitValue) -> OffsetCommitValue {
+    OffsetCommitValue {
+        offset: value.offset,
+        metadata: value.metadata.clone(),
+        commit_timestamp: value.commit_timestamp,
+        ..OffsetCommitValue::default()
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pelton_protocol::codec::{Field, Kind, Table, Versions};
 use pelton_protocol::fuzz::{Target, targets};
-use pelton_protocol::{control_record, metadata_record};
+use pelton_protocol::{control_record, group_record, metadata_record};
 use serde_json::Value;
 
 /// The highest version served where Kafka's newest one is unstable.
@@ -53,6 +53,21 @@ fn record_tables_are_kafkas() {
     for target in control_record::targets() {
         let path = folder.join("client").join(target.name);
         check(target, &read(&path.with_extension("json")));
+    }
+}
+
+// Goal: as above for the keys and values of `__consumer_offsets`. Method: each of ours against the schema of its name.
+#[test]
+fn group_record_tables_are_kafkas() {
+    let Some(folder) = std::env::var_os("PELTON_KAFKA_SCHEMAS") else {
+        println!("skipped: PELTON_KAFKA_SCHEMAS names no folder of Kafka's message schemas");
+        return;
+    };
+    let folder = Path::new(&folder).join("group");
+    for target in group_record::targets() {
+        let schema = read(&folder.join(target.name).with_extension("json"));
+        assert_eq!(schema["apiKey"], target.key, "{}", target.name);
+        check(target, &schema);
     }
 }
 
@@ -127,6 +142,8 @@ fn compare_field(path: &str, field: &Field, schema: &Value, common: &Value) {
             Value::String(text) => default(text),
             Value::Number(number) => default(&number.to_string()),
             Value::Bool(truth) => default(&truth.to_string()),
+            // A default of null is written both ways.
+            Value::Null if schema.get("default").is_some() => "null".to_owned(),
             Value::Null => String::new(),
             Value::Array(_) | Value::Object(_) => panic!("{path}: default of an odd type"),
         };

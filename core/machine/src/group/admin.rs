@@ -1,0 +1,180 @@
+//! Groups as tools see them: lists, descriptions, deletion, and what becomes of groups that nobody uses.
+
+use pelton_model::record_type::group::{GroupMetadataKey, GroupRecord};
+use pelton_model::{ErrorCode, Str, Timestamp};
+
+use super::classic::{Classic, Member, State};
+use super::offsets::AgeFrom;
+use super::shard::{Decision, Group, GroupShard, Now};
+use super::{
+    DeleteGroups, DescribeGroups, DescribedGroup, DescribedMember, ListGroups, ListedGroup, Reply,
+    Token,
+};
+
+/// The type of classic groups, as Kafka spells it.
+const CLASSIC_TYPE: &str = "classic";
+/// The state of a group that is not there, as Kafka spells it.
+const DEAD: &str = "Dead";
+
+impl Group {
+    /// Tombstones of what nobody needs any more, at most `count_max` and one: expired offsets, and the group itself
+    /// when it is empty and has none left.
+    pub(super) fn expired(
+        &self,
+        now: Timestamp,
+        retention_ms: i64,
+        count_max: usize,
+    ) -> Vec<GroupRecord> {
+        let classic = &self.classic;
+        let (mut records, none_left) = match age_from(classic) {
+            Some(age_from) => self.hard.offsets.expire(
+                &classic.group_id,
+                now,
+                retention_ms,
+                age_from,
+                |topic| classic.is_subscribed_to(topic),
+                count_max,
+            ),
+            None => (Vec::new(), self.hard.offsets.is_empty()),
+        };
+        if none_left && classic.is_idle() {
+            records.push(tombstone(&classic.group_id));
+        }
+        records
+    }
+}
+
+/// From when the offsets of a group age; `None` while they do not (KIP-211).
+fn age_from(classic: &Classic) -> Option<AgeFrom> {
+    if classic.protocol_type().is_none() {
+        // Offsets of clients that are in no group.
+        return Some(AgeFrom::Commit);
+    }
+    match classic.state() {
+        State::Empty => Some(classic.since().map_or(AgeFrom::Commit, AgeFrom::Moment)),
+        State::Stable if classic.subscribed().is_some() => Some(AgeFrom::Commit),
+        State::PreparingRebalance | State::CompletingRebalance | State::Stable => None,
+    }
+}
+
+fn tombstone(group_id: &Str) -> GroupRecord {
+    let key = GroupMetadataKey {
+        group: group_id.clone(),
+    };
+    GroupRecord::GroupMetadata(key, None)
+}
+
+impl GroupShard {
+    pub(super) fn list_groups(&self, list: &ListGroups) -> Vec<ListedGroup> {
+        let passes = |filter: &[Str], value: &str| {
+            filter.is_empty()
+                || filter
+                    .iter()
+                    .any(|one| one.trim().eq_ignore_ascii_case(value))
+        };
+        let mut listed = Vec::new();
+        for (group_id, group) in &self.groups {
+            let state = group.classic.state().name();
+            if passes(&list.states, state) && passes(&list.types, CLASSIC_TYPE) {
+                listed.push(ListedGroup {
+                    group_id: group_id.clone(),
+                    protocol_type: group.classic.protocol_type().cloned().unwrap_or_default(),
+                    state,
+                    group_type: CLASSIC_TYPE,
+                });
+            }
+        }
+        listed
+    }
+
+    pub(super) fn describe_groups(&self, describe: &DescribeGroups) -> Vec<DescribedGroup> {
+        let one = |group_id: &Str| match self.groups.get(group_id) {
+            Some(group) => described(&group.classic),
+            None => unknown(group_id, describe.knows_group_id_not_found),
+        };
+        describe.group_ids.iter().map(one).collect()
+    }
+
+    pub(super) fn delete_groups(
+        &mut self,
+        now: Now,
+        token: Token,
+        delete: DeleteGroups,
+    ) -> Decision {
+        let mut all = Decision::default();
+        let mut outcomes = Vec::with_capacity(delete.group_ids.len());
+        for group_id in delete.group_ids {
+            let error = self
+                .check_delete(&group_id)
+                .err()
+                .unwrap_or(ErrorCode::None);
+            if error == ErrorCode::None {
+                let decision = self.in_group(now, &group_id, |group, scene| {
+                    for record in group.hard.offsets.delete_all(&group_id) {
+                        scene.write(record);
+                    }
+                    scene.write(tombstone(&group_id));
+                });
+                all.records.extend(decision.records);
+            }
+            outcomes.push((group_id, error));
+        }
+        all.replies.push((token, Reply::DeleteGroups(outcomes)));
+        all
+    }
+
+    fn check_delete(&self, group_id: &Str) -> Result<(), ErrorCode> {
+        if group_id.is_empty() {
+            return Err(ErrorCode::InvalidGroupId);
+        }
+        let group = self
+            .groups
+            .get(group_id)
+            .ok_or(ErrorCode::GroupIdNotFound)?;
+        if group.classic.is_empty() {
+            Ok(())
+        } else {
+            Err(ErrorCode::NonEmptyGroup)
+        }
+    }
+}
+
+fn unknown(group_id: &Str, is_error: bool) -> DescribedGroup {
+    let refused = if is_error {
+        let message = Str::from(format!("Group {group_id} not found."));
+        DescribedGroup::refused(ErrorCode::GroupIdNotFound, Some(message), group_id.clone())
+    } else {
+        DescribedGroup::refused(ErrorCode::None, None, group_id.clone())
+    };
+    DescribedGroup {
+        state: DEAD,
+        ..refused
+    }
+}
+
+fn described(classic: &Classic) -> DescribedGroup {
+    let is_stable = classic.state() == State::Stable;
+    // Between generations there is no protocol by which subscriptions and assignments could be read.
+    let protocol = classic.protocol().filter(|_| is_stable);
+    let member = |(id, member): (&Str, &Member)| DescribedMember {
+        member_id: id.clone(),
+        group_instance_id: member.instance_id.clone(),
+        client_id: member.client.id.clone(),
+        client_host: member.client.host.clone(),
+        metadata: member.metadata(protocol),
+        assignment: if is_stable {
+            member.assignment()
+        } else {
+            bytes::Bytes::new()
+        },
+    };
+    DescribedGroup {
+        error: ErrorCode::None,
+        error_message: None,
+        group_id: classic.group_id.clone(),
+        state: classic.state().name(),
+        protocol_type: classic.protocol_type().cloned().unwrap_or_default(),
+        protocol: protocol.cloned().unwrap_or_default(),
+        members: classic.members().iter().map(member).collect(),
+    }
+}

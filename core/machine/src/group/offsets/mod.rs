@@ -1,0 +1,144 @@
+//! Committed offsets of one group.
+//!
+//! 1. Hard state: only [`Offsets::replay`] and the ends of transactions change it.
+//! 2. Offsets of an open transaction are pending: they are not told, they hold up who asks for stable ones, and they
+//!    keep what is committed from expiring.
+//! 3. Iteration is by topic, then partition.
+
+mod commit;
+mod expire;
+mod fetch;
+
+pub(super) use expire::AgeFrom;
+
+use std::collections::BTreeMap;
+
+use pelton_model::record_type::group::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
+use pelton_model::{ProducerId, Str};
+
+/// Offsets by topic and partition.
+type ByPartition<T> = BTreeMap<Str, BTreeMap<i32, T>>;
+
+/// The committed offsets of a group.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Offsets {
+    committed: ByPartition<OffsetCommitValue>,
+    count: usize,
+    /// By producer: `None` forgets the offset.
+    pending: BTreeMap<ProducerId, ByPartition<Option<OffsetCommitValue>>>,
+}
+
+impl Offsets {
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether nothing is committed or pending.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0 && self.pending.is_empty()
+    }
+
+    /// All committed offsets.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Str, i32, &OffsetCommitValue)> {
+        self.committed.iter().flat_map(|(topic, partitions)| {
+            partitions
+                .iter()
+                .map(move |(partition, value)| (topic, *partition, value))
+        })
+    }
+
+    /// Applies a record: `None` is a tombstone.
+    pub(super) fn replay(&mut self, topic: &Str, partition: i32, value: Option<OffsetCommitValue>) {
+        if !self.pending.is_empty() {
+            self.drop_pending(topic, partition);
+        }
+        self.apply(topic, partition, value);
+    }
+
+    /// A record outside a transaction outdoes what an open transaction said before it.
+    fn drop_pending(&mut self, topic: &Str, partition: i32) {
+        for topics in self.pending.values_mut() {
+            if let Some(partitions) = topics.get_mut(topic) {
+                partitions.remove(&partition);
+            }
+            topics.retain(|_, partitions| !partitions.is_empty());
+        }
+        self.pending.retain(|_, topics| !topics.is_empty());
+    }
+
+    fn apply(&mut self, topic: &Str, partition: i32, value: Option<OffsetCommitValue>) {
+        match value {
+            Some(value) => {
+                let partitions = match self.committed.get_mut(topic) {
+                    Some(partitions) => partitions,
+                    None => self.committed.entry(topic.clone()).or_default(),
+                };
+                let is_new = partitions.insert(partition, value).is_none();
+                self.count += usize::from(is_new);
+            }
+            None => {
+                let Some(partitions) = self.committed.get_mut(topic) else {
+                    return;
+                };
+                self.count -= usize::from(partitions.remove(&partition).is_some());
+                if partitions.is_empty() {
+                    self.committed.remove(topic);
+                }
+            }
+        }
+    }
+
+    /// Applies a record of an open transaction.
+    pub(super) fn replay_pending(
+        &mut self,
+        producer: ProducerId,
+        topic: &Str,
+        partition: i32,
+        value: Option<OffsetCommitValue>,
+    ) {
+        let topics = self.pending.entry(producer).or_default();
+        topics
+            .entry(topic.clone())
+            .or_default()
+            .insert(partition, value);
+    }
+
+    /// Ends a transaction; whether it had offsets here.
+    pub(super) fn end_transaction(&mut self, producer: ProducerId, committed: bool) -> bool {
+        let Some(topics) = self.pending.remove(&producer) else {
+            return false;
+        };
+        if committed {
+            for (topic, partitions) in topics {
+                for (partition, value) in partitions {
+                    self.apply(&topic, partition, value);
+                }
+            }
+        }
+        true
+    }
+
+    fn get(&self, topic: &Str, partition: i32) -> Option<&OffsetCommitValue> {
+        self.committed.get(topic)?.get(&partition)
+    }
+
+    fn is_pending(&self, topic: &Str, partition: i32) -> bool {
+        let has = |topics: &ByPartition<Option<OffsetCommitValue>>| {
+            topics
+                .get(topic)
+                .is_some_and(|partitions| partitions.contains_key(&partition))
+        };
+        self.pending.values().any(has)
+    }
+}
+
+/// The record that forgets an offset.
+fn tombstone(group_id: &Str, topic: &Str, partition: i32) -> GroupRecord {
+    let key = OffsetCommitKey {
+        group: group_id.clone(),
+        topic: topic.clone(),
+        partition,
+    };
+    GroupRecord::OffsetCommit(key, None)
+}

@@ -1,0 +1,231 @@
+//! Requests of members and committers: what is checked before a group is looked at, and which group it is.
+
+use pelton_model::limits::GROUPS_PER_PARTITION_MAX;
+use pelton_model::{ErrorCode, Str};
+
+use super::classic::State;
+use super::shard::{Decision, Group, GroupShard, Now};
+use super::{
+    Command, Heartbeat, JoinGroup, JoinGroupReply, LeaveGroup, LeaveGroupReply, LeavingMember,
+    LeftMember, OffsetCommit, OffsetDelete, OffsetDeleteReply, OffsetFetch, OffsetFetchReply,
+    Reply, SyncGroup, SyncGroupReply, Token,
+};
+
+fn answer(token: Token, reply: Reply) -> Decision {
+    Decision {
+        records: Vec::new(),
+        replies: vec![(token, reply)],
+    }
+}
+
+impl GroupShard {
+    pub(super) fn join_group(&mut self, now: Now, token: Token, join: JoinGroup) -> Decision {
+        let refuse = |error, join: JoinGroup| {
+            answer(
+                token,
+                Reply::JoinGroup(JoinGroupReply::refused(error, join.member_id)),
+            )
+        };
+        if join.group_id.is_empty() {
+            return refuse(ErrorCode::InvalidGroupId, join);
+        }
+        let timeouts = self.config.min_session_timeout_ms..=self.config.max_session_timeout_ms;
+        if !timeouts.contains(&join.session_timeout_ms) {
+            return refuse(ErrorCode::InvalidSessionTimeout, join);
+        }
+        let group_id = join.group_id.clone();
+        let is_new = !self.groups.contains_key(&group_id);
+        if is_new {
+            if !join.member_id.is_empty() {
+                return refuse(ErrorCode::UnknownMemberId, join);
+            }
+            if GROUPS_PER_PARTITION_MAX <= self.groups.len() {
+                return refuse(ErrorCode::GroupMaxSizeReached, join);
+            }
+            let group = Group::new(group_id.clone(), Some(now.time));
+            self.groups.insert(group_id.clone(), group);
+        }
+        let decision = self.in_group(now, &group_id, |group, scene| {
+            group.classic.join(scene, token, join);
+            // A restart should know the group, and its age, from the first.
+            if is_new && !group.classic.is_idle() && scene.decision.records.is_empty() {
+                scene.write(group.classic.first_record());
+            }
+        });
+        if is_new {
+            self.drop_if_nothing(&group_id);
+        }
+        decision
+    }
+
+    pub(super) fn sync_group(&mut self, now: Now, token: Token, sync: SyncGroup) -> Decision {
+        let refuse = |error| answer(token, Reply::SyncGroup(SyncGroupReply::refused(error)));
+        if sync.group_id.is_empty() {
+            return refuse(ErrorCode::InvalidGroupId);
+        }
+        let group_id = sync.group_id.clone();
+        if !self.groups.contains_key(&group_id) {
+            return refuse(ErrorCode::UnknownMemberId);
+        }
+        self.in_group(now, &group_id, |group, scene| {
+            group.classic.sync(scene, token, sync)
+        })
+    }
+
+    pub(super) fn heartbeat(&mut self, now: Now, token: Token, heartbeat: &Heartbeat) -> Decision {
+        if heartbeat.group_id.is_empty() {
+            return answer(token, Reply::Heartbeat(ErrorCode::InvalidGroupId));
+        }
+        if !self.groups.contains_key(&heartbeat.group_id) {
+            return answer(token, Reply::Heartbeat(ErrorCode::UnknownMemberId));
+        }
+        self.in_group(now, &heartbeat.group_id, |group, scene| {
+            let error = group.classic.heartbeat(scene, heartbeat);
+            scene.reply(token, Reply::Heartbeat(error));
+        })
+    }
+
+    pub(super) fn leave_group(&mut self, now: Now, token: Token, leave: LeaveGroup) -> Decision {
+        if leave.group_id.is_empty() {
+            let refused = Command::LeaveGroup(leave).refused(ErrorCode::InvalidGroupId);
+            return answer(token, refused);
+        }
+        if !self.groups.contains_key(&leave.group_id) {
+            let unknown = |member: LeavingMember| LeftMember {
+                member_id: member.member_id,
+                group_instance_id: member.group_instance_id,
+                error: ErrorCode::UnknownMemberId,
+            };
+            let reply = LeaveGroupReply {
+                error: ErrorCode::None,
+                members: leave.members.into_iter().map(unknown).collect(),
+            };
+            return answer(token, Reply::LeaveGroup(reply));
+        }
+        self.in_group(now, &leave.group_id, |group, scene| {
+            let members = group.classic.leave(scene, leave.members);
+            let error = ErrorCode::None;
+            scene.reply(token, Reply::LeaveGroup(LeaveGroupReply { error, members }));
+        })
+    }
+
+    pub(super) fn commit_offsets(
+        &mut self,
+        now: Now,
+        token: Token,
+        commit: OffsetCommit,
+    ) -> Decision {
+        if let Err(error) = self.check_commit(&commit) {
+            return answer(token, Reply::OffsetCommit(commit.refused(error)));
+        }
+        let group_id = commit.group_id.clone();
+        let is_new = !self.groups.contains_key(&group_id);
+        if is_new {
+            self.groups
+                .insert(group_id.clone(), Group::new(group_id.clone(), None));
+        }
+        let in_all = self.offset_count;
+        let decision = self.in_group(now, &group_id, |group, scene| {
+            group.classic.on_commit(scene, &commit.member_id);
+            let outcomes = group.hard.offsets.commit(scene, commit, in_all);
+            scene.reply(token, Reply::OffsetCommit(outcomes));
+        });
+        if is_new {
+            self.drop_if_nothing(&group_id);
+        }
+        decision
+    }
+
+    fn check_commit(&self, commit: &OffsetCommit) -> Result<(), ErrorCode> {
+        let generation_id = commit.generation_id_or_member_epoch;
+        let Some(group) = self.groups.get(&commit.group_id) else {
+            // Whoever is no member may commit for a group that is not there.
+            return match generation_id < 0 {
+                true if GROUPS_PER_PARTITION_MAX <= self.groups.len() => {
+                    Err(ErrorCode::PolicyViolation)
+                }
+                true => Ok(()),
+                false if commit.knows_stale_epochs => Err(ErrorCode::GroupIdNotFound),
+                false => Err(ErrorCode::IllegalGeneration),
+            };
+        };
+        let classic = &group.classic;
+        if generation_id < 0 && classic.is_empty() {
+            return Ok(());
+        }
+        let instance_id = commit.group_instance_id.as_ref();
+        if 0 <= generation_id || !commit.member_id.is_empty() || instance_id.is_some() {
+            classic.check_member(&commit.member_id, instance_id)?;
+            if generation_id != classic.generation() {
+                return Err(ErrorCode::IllegalGeneration);
+            }
+        } else {
+            return Err(ErrorCode::UnknownMemberId);
+        }
+        match classic.state() {
+            // It knows of the generation from its JoinGroup, but has no assignment in it yet.
+            State::CompletingRebalance => Err(ErrorCode::RebalanceInProgress),
+            State::Empty | State::PreparingRebalance | State::Stable => Ok(()),
+        }
+    }
+
+    pub(super) fn fetch_offsets(&self, fetch: OffsetFetch) -> OffsetFetchReply {
+        let topics = match self.groups.get(&fetch.group_id) {
+            Some(group) => group.hard.offsets.fetch(fetch.topics, fetch.require_stable),
+            // A group that is not there has no offsets, which is no error.
+            None => super::offsets::Offsets::default().fetch(fetch.topics, false),
+        };
+        OffsetFetchReply {
+            error: ErrorCode::None,
+            topics,
+        }
+    }
+
+    pub(super) fn delete_offsets(
+        &mut self,
+        now: Now,
+        token: Token,
+        delete: OffsetDelete,
+    ) -> Decision {
+        let reply = |error, topics| Reply::OffsetDelete(OffsetDeleteReply { error, topics });
+        if let Err(error) = self.check_delete_offsets(&delete) {
+            return answer(token, reply(error, Vec::new()));
+        }
+        let group_id = delete.group_id.clone();
+        self.in_group(now, &group_id, |group, scene| {
+            let is_subscribed = |topic: &Str| group.classic.is_subscribed_to(topic);
+            let outcomes = group.hard.offsets.delete(scene, delete, is_subscribed);
+            scene.reply(token, reply(ErrorCode::None, outcomes));
+        })
+    }
+
+    fn check_delete_offsets(&self, delete: &OffsetDelete) -> Result<(), ErrorCode> {
+        if delete.group_id.is_empty() {
+            return Err(ErrorCode::InvalidGroupId);
+        }
+        let group = self
+            .groups
+            .get(&delete.group_id)
+            .ok_or(ErrorCode::GroupIdNotFound)?;
+        // Whose subscriptions are no secret may lose offsets of other topics while it runs.
+        if group.classic.is_empty() || group.classic.is_of_consumers() {
+            Ok(())
+        } else {
+            Err(ErrorCode::NonEmptyGroup)
+        }
+    }
+
+    /// Forgets the offsets of topics that are deleted.
+    #[must_use]
+    pub fn topics_deleted(&mut self, topics: &[Str]) -> Decision {
+        let mut decision = Decision::default();
+        for (group_id, group) in &self.groups {
+            for topic in topics {
+                let tombstones = group.hard.offsets.delete_topic(group_id, topic);
+                decision.records.extend(tombstones);
+            }
+        }
+        self.apply(&decision);
+        decision
+    }
+}

@@ -1,0 +1,58 @@
+//! What a decision is made with and what it leaves behind.
+
+use pelton_model::config::group::GroupConfig;
+use pelton_model::record_type::group::GroupRecord;
+use pelton_model::{Monotonic, Str};
+
+use super::timers::Timers;
+use super::{Decision, JoinGroupReply, Now, Reply, SyncGroupReply, Token};
+
+/// The clocks, the settings, the deadlines, and the decision under way.
+#[derive(Debug)]
+pub(super) struct Scene<'a> {
+    /// The time.
+    pub(super) now: Now,
+    /// The settings.
+    pub(super) config: &'a GroupConfig,
+    /// All deadlines.
+    pub(super) timers: &'a mut Timers,
+    /// What is to be written and answered.
+    pub(super) decision: Decision,
+}
+
+impl Scene<'_> {
+    /// Writes a record.
+    pub(super) fn write(&mut self, record: GroupRecord) {
+        self.decision.records.push(record);
+    }
+
+    /// Answers a request.
+    pub(super) fn reply(&mut self, token: Token, reply: Reply) {
+        self.decision.replies.push((token, reply));
+    }
+
+    /// Answers a JoinGroup.
+    pub(super) fn reply_join(&mut self, token: Token, reply: JoinGroupReply) {
+        self.reply(token, Reply::JoinGroup(reply));
+    }
+
+    /// Refuses a JoinGroup.
+    pub(super) fn refuse_join(
+        &mut self,
+        token: Token,
+        error: pelton_model::ErrorCode,
+        member_id: Str,
+    ) {
+        self.reply_join(token, JoinGroupReply::refused(error, member_id));
+    }
+
+    /// Answers a SyncGroup.
+    pub(super) fn reply_sync(&mut self, token: Token, reply: SyncGroupReply) {
+        self.reply(token, Reply::SyncGroup(reply));
+    }
+
+    /// The moment `ms` milliseconds from now; negative is now.
+    pub(super) fn after_ms(&self, ms: i32) -> Monotonic {
+        self.now.clock.plus_ms(u64::try_from(ms).unwrap_or(0))
+    }
+}
