@@ -10,22 +10,33 @@ use crate::message::alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
 use crate::message::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use crate::message::create_partitions::{CreatePartitionsRequest, CreatePartitionsResponse};
 use crate::message::create_topics::{CreateTopicsRequest, CreateTopicsResponse};
+use crate::message::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
 use crate::message::delete_records::{DeleteRecordsRequest, DeleteRecordsResponse};
 use crate::message::delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
 use crate::message::describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
 use crate::message::describe_configs::{DescribeConfigsRequest, DescribeConfigsResponse};
+use crate::message::describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse};
 use crate::message::describe_log_dirs::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 use crate::message::fetch::{FetchRequest, FetchResponse};
+use crate::message::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
+use crate::message::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use crate::message::incremental_alter_configs::{
     IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
 };
 use crate::message::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+use crate::message::join_group::{JoinGroupRequest, JoinGroupResponse};
+use crate::message::leave_group::{LeaveGroupRequest, LeaveGroupResponse};
+use crate::message::list_groups::{ListGroupsRequest, ListGroupsResponse};
 use crate::message::list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
 use crate::message::metadata::{MetadataRequest, MetadataResponse};
+use crate::message::offset_commit::{OffsetCommitRequest, OffsetCommitResponse};
+use crate::message::offset_delete::{OffsetDeleteRequest, OffsetDeleteResponse};
+use crate::message::offset_fetch::{OffsetFetchRequest, OffsetFetchResponse};
 use crate::message::offset_for_leader_epoch::{
     OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
 };
 use crate::message::produce::{ProduceRequest, ProduceResponse};
+use crate::message::sync_group::{SyncGroupRequest, SyncGroupResponse};
 
 /// An API that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +50,24 @@ pub enum ApiKey {
     ListOffsets = 2,
     /// Brokers, topics, leaders.
     Metadata = 3,
+    /// Commits a group's offsets.
+    OffsetCommit = 8,
+    /// Committed offsets.
+    OffsetFetch = 9,
+    /// Who coordinates a group.
+    FindCoordinator = 10,
+    /// Takes part in a group's next generation.
+    JoinGroup = 11,
+    /// A member is alive.
+    Heartbeat = 12,
+    /// Members leave their group.
+    LeaveGroup = 13,
+    /// The assignment of a generation.
+    SyncGroup = 14,
+    /// Groups with their members.
+    DescribeGroups = 15,
+    /// Which groups there are.
+    ListGroups = 16,
     /// Which APIs and versions are served.
     ApiVersions = 18,
     /// Creates topics.
@@ -59,8 +88,12 @@ pub enum ApiKey {
     DescribeLogDirs = 35,
     /// Adds partitions.
     CreatePartitions = 37,
+    /// Deletes groups.
+    DeleteGroups = 42,
     /// Changes single configurations.
     IncrementalAlterConfigs = 44,
+    /// Forgets committed offsets.
+    OffsetDelete = 47,
     /// Who is in the cluster.
     DescribeCluster = 60,
 }
@@ -153,7 +186,7 @@ impl ApiRow {
     }
 }
 
-static TABLE: [ApiRow; 16] = [
+static TABLE: [ApiRow; 27] = [
     ApiRow {
         advertised_min: 0,
         ..ApiRow::of::<ProduceRequest, ProduceResponse>(ApiKey::Produce, "Produce", Class::Produce)
@@ -165,6 +198,51 @@ static TABLE: [ApiRow; 16] = [
         Class::Barrier,
     ),
     ApiRow::of::<MetadataRequest, MetadataResponse>(ApiKey::Metadata, "Metadata", Class::Barrier),
+    ApiRow::of::<OffsetCommitRequest, OffsetCommitResponse>(
+        ApiKey::OffsetCommit,
+        "OffsetCommit",
+        Class::Barrier,
+    ),
+    ApiRow::of::<OffsetFetchRequest, OffsetFetchResponse>(
+        ApiKey::OffsetFetch,
+        "OffsetFetch",
+        Class::Barrier,
+    ),
+    ApiRow::of::<FindCoordinatorRequest, FindCoordinatorResponse>(
+        ApiKey::FindCoordinator,
+        "FindCoordinator",
+        Class::Barrier,
+    ),
+    ApiRow::of::<JoinGroupRequest, JoinGroupResponse>(
+        ApiKey::JoinGroup,
+        "JoinGroup",
+        Class::Barrier,
+    ),
+    ApiRow::of::<HeartbeatRequest, HeartbeatResponse>(
+        ApiKey::Heartbeat,
+        "Heartbeat",
+        Class::Barrier,
+    ),
+    ApiRow::of::<LeaveGroupRequest, LeaveGroupResponse>(
+        ApiKey::LeaveGroup,
+        "LeaveGroup",
+        Class::Barrier,
+    ),
+    ApiRow::of::<SyncGroupRequest, SyncGroupResponse>(
+        ApiKey::SyncGroup,
+        "SyncGroup",
+        Class::Barrier,
+    ),
+    ApiRow::of::<DescribeGroupsRequest, DescribeGroupsResponse>(
+        ApiKey::DescribeGroups,
+        "DescribeGroups",
+        Class::Barrier,
+    ),
+    ApiRow::of::<ListGroupsRequest, ListGroupsResponse>(
+        ApiKey::ListGroups,
+        "ListGroups",
+        Class::Barrier,
+    ),
     ApiRow::of::<ApiVersionsRequest, ApiVersionsResponse>(
         ApiKey::ApiVersions,
         "ApiVersions",
@@ -215,9 +293,19 @@ static TABLE: [ApiRow; 16] = [
         "CreatePartitions",
         Class::Barrier,
     ),
+    ApiRow::of::<DeleteGroupsRequest, DeleteGroupsResponse>(
+        ApiKey::DeleteGroups,
+        "DeleteGroups",
+        Class::Barrier,
+    ),
     ApiRow::of::<IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse>(
         ApiKey::IncrementalAlterConfigs,
         "IncrementalAlterConfigs",
+        Class::Barrier,
+    ),
+    ApiRow::of::<OffsetDeleteRequest, OffsetDeleteResponse>(
+        ApiKey::OffsetDelete,
+        "OffsetDelete",
         Class::Barrier,
     ),
     ApiRow::of::<DescribeClusterRequest, DescribeClusterResponse>(

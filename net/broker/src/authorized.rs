@@ -21,6 +21,9 @@ pub(crate) const CLUSTER_OPERATIONS: i32 = CREATE
     | IDEMPOTENT_WRITE
     | ALTER
     | DESCRIBE;
+/// Every operation on a group.
+pub(crate) const GROUP_OPERATIONS: i32 =
+    READ | DESCRIBE | DELETE | DESCRIBE_CONFIGS | ALTER_CONFIGS;
 /// Every operation on a topic.
 pub(crate) const TOPIC_OPERATIONS: i32 =
     READ | WRITE | CREATE | DESCRIBE | DELETE | ALTER | DESCRIBE_CONFIGS | ALTER_CONFIGS;

@@ -148,6 +148,17 @@ pub(crate) async fn begin<E: Env>(client: &Client<E>, request: Request) -> Begun
         ApiKey::CreatePartitions => handler::create_partitions::handle(client, &request).await,
         ApiKey::DescribeLogDirs => handler::describe_log_dirs::handle(client, &request).await,
         ApiKey::DescribeCluster => handler::describe_cluster::handle(client, &request),
+        ApiKey::OffsetCommit => handler::offset_commit::handle(client, &request).await,
+        ApiKey::OffsetFetch => handler::offset_fetch::handle(client, &request).await,
+        ApiKey::FindCoordinator => handler::find_coordinator::handle(client, &request).await,
+        ApiKey::JoinGroup => handler::join_group::handle(client, &request).await,
+        ApiKey::Heartbeat => handler::heartbeat::handle(client, &request).await,
+        ApiKey::LeaveGroup => handler::leave_group::handle(client, &request).await,
+        ApiKey::SyncGroup => handler::sync_group::handle(client, &request).await,
+        ApiKey::DescribeGroups => handler::describe_groups::handle(client, &request).await,
+        ApiKey::ListGroups => handler::list_groups::handle(client, &request).await,
+        ApiKey::DeleteGroups => handler::delete_groups::handle(client, &request).await,
+        ApiKey::OffsetDelete => handler::offset_delete::handle(client, &request).await,
     };
     Begun::Done(outcome.unwrap_or_else(|problem| {
         client.tell_malformed(&problem);

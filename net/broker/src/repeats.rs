@@ -20,6 +20,8 @@ pub(crate) struct Repeats {
     pub(crate) malformed: Repeat,
     /// A connection cannot be accepted.
     pub(crate) accept: Repeat,
+    /// Groups cannot be served.
+    pub(crate) groups: Repeat,
     /// A log cannot be read.
     pub(crate) read: Repeat,
 }

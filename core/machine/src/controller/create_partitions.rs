@@ -12,6 +12,7 @@ use pelton_model::{ErrorCode, limits};
 
 use super::directories::DirectoryCounts;
 use super::placement::{check_assignment, new_partition, place};
+use super::topic_name::OFFSETS_TOPIC;
 use super::{Decision, Refusal, duplicates};
 use crate::image::{MetadataImage, TopicImage};
 
@@ -100,6 +101,11 @@ fn grow(
         .topic_by_name(&topic.name)
         .ok_or_else(|| Refusal::bare(ErrorCode::UnknownTopicOrPartition))?;
     let current = existing.partition_count();
+    if topic.name == OFFSETS_TOPIC {
+        // A group lies in the partition that its name's hash gives for this number: with another, no group would be found.
+        let text = format!("The number of partitions of {OFFSETS_TOPIC} is fixed.");
+        return Err(Refusal::new(ErrorCode::InvalidRequest, text));
+    }
     check_count(topic, current)?;
     if too_many {
         let text = "Excessively large number of partitions per request.";

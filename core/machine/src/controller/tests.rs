@@ -516,6 +516,21 @@ fn adds_partitions() {
     check(i32::MAX, None, Err((ErrorCode::PolicyViolation, many)));
 }
 
+// Goal: the partitions that groups are found by stay as many. Method: the topic of the offsets.
+#[test]
+fn adds_none_to_the_offsets() {
+    let image = with_topics(&[OFFSETS_TOPIC]);
+    let asked = [NewPartitions {
+        name: OFFSETS_TOPIC.to_owned(),
+        count: 60,
+        assignments: None,
+    }];
+    let decision = create_partitions(&image, &asked, CreatePartitionsOptions::default());
+    let refused = decision.results[0].result.as_ref().unwrap_err();
+    assert_eq!(refused.error, ErrorCode::InvalidRequest);
+    assert_eq!(decision.records, []);
+}
+
 // Goal: unknown topics and duplicates do not spoil the others. Method: a mixed request.
 #[test]
 fn adds_partitions_to_several() {

@@ -195,6 +195,17 @@ fn admission() {
             | ApiKey::Fetch
             | ApiKey::ListOffsets
             | ApiKey::Metadata
+            | ApiKey::OffsetCommit
+            | ApiKey::OffsetFetch
+            | ApiKey::FindCoordinator
+            | ApiKey::JoinGroup
+            | ApiKey::Heartbeat
+            | ApiKey::LeaveGroup
+            | ApiKey::SyncGroup
+            | ApiKey::DescribeGroups
+            | ApiKey::ListGroups
+            | ApiKey::DeleteGroups
+            | ApiKey::OffsetDelete
             | ApiKey::CreateTopics
             | ApiKey::DeleteTopics
             | ApiKey::DeleteRecords

@@ -27,14 +27,14 @@ use super::message::{AppendItem, AppendOutcome, AppendRequest, CallId, Message, 
 use super::slot::Slot;
 use crate::env::Env;
 
-/// Sends the outcomes to the shard that asked, each with its number there.
+/// Takes the outcomes, each with its number: sends them to the shard that asked, or to a coordinator.
 type AnswerPeer = Box<dyn Fn(Vec<(u32, AppendOutcome)>)>;
 
 /// Who hears when a group is complete.
 enum Listener {
     /// A connection of this shard.
     Connection(Rc<Notify>),
-    /// Another shard: the answer to its call.
+    /// Another shard (the answer to its call), or a coordinator.
     Peer(AnswerPeer),
 }
 
@@ -60,7 +60,8 @@ impl AppendGroup {
         })
     }
 
-    fn for_peer(indexes: Vec<u32>, answer: AnswerPeer) -> Rc<Self> {
+    /// A group whose outcomes go to `answer`, each with its number.
+    pub(crate) fn for_callback(indexes: Vec<u32>, answer: AnswerPeer) -> Rc<Self> {
         Rc::new(Self {
             outcomes: RefCell::new(indexes.iter().map(|_| None).collect()),
             open: Cell::new(indexes.len()),
@@ -198,7 +199,7 @@ impl<E: Env> Shard<E> {
                 },
             );
         };
-        let group = AppendGroup::for_peer(indexes, Box::new(answer));
+        let group = AppendGroup::for_callback(indexes, Box::new(answer));
         let terms = AppendTerms {
             until_committed: request.until_committed,
             deadline: self.net.now().plus_ms(request.timeout_ms),
@@ -274,11 +275,17 @@ impl<E: Env> Shard<E> {
         }
     }
 
+    /// Has the flusher run behind the tasks that are ready.
+    pub(crate) fn want_flush(&self) {
+        self.flush_wanted.notify();
+    }
+
     /// The shard's flusher: one write for each partition with queued batches and turn.
     pub(crate) async fn run_flusher(self: Rc<Self>) {
         loop {
             self.flush_wanted.notified().await;
             loop {
+                self.seal_groups();
                 let dirty = std::mem::take(&mut *self.dirty.borrow_mut());
                 if dirty.is_empty() {
                     break;

@@ -266,6 +266,7 @@ impl<E: Env> Shard<E> {
         for slot in &slots {
             self.take_offline(slot);
         }
+        self.follow_coordinators();
         self.net.spawn(TaskClass::Background, async move {
             for slot in slots {
                 slot.log.release_failed().await;

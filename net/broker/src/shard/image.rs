@@ -55,6 +55,11 @@ impl<E: Env> Shard<E> {
             .borrow_mut()
             .apply(&image, &delta, all_changed, config);
         *self.image.borrow_mut() = image;
+        if all_changed {
+            self.configure_coordinators();
+        }
+        self.forget_deleted_topics(&delta);
+        self.follow_coordinators();
     }
 
     async fn remove_deleted(self: &Rc<Self>, delta: &MetadataDelta) {

@@ -38,6 +38,10 @@ impl<E: Env> Shard<E> {
                         },
                     );
                 }
+                Message::Request {
+                    id,
+                    request: Request::Groups(groups),
+                } => self.groups_for_peer(peer, id, groups),
                 Message::Request { id, request } => {
                     let shard = Rc::clone(&self);
                     let class = TaskClass::Request;
@@ -47,6 +51,7 @@ impl<E: Env> Shard<E> {
                 Message::Response { id, response } => self.calls.answered(id, response),
                 Message::Woken(watches) => self.wake_fetches(&watches),
                 Message::Unwatch(watch) => self.unwatch_for_peer(peer, watch),
+                Message::GroupReplies(wait, replies) => self.on_group_replies(wait, replies),
                 Message::Drained => {
                     self.drained_peers.set(self.drained_peers.get() + 1);
                 }
@@ -97,7 +102,9 @@ impl<E: Env> Shard<E> {
                 boot::await_peers(self).await;
                 Response::Checkpoints(self.close_logs().await)
             }
-            Request::Append(_) | Request::Watch(_) => unreachable!("answered without a task"),
+            Request::Append(_) | Request::Watch(_) | Request::Groups(_) => {
+                unreachable!("answered without a task")
+            }
         }
     }
 

@@ -11,11 +11,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use pelton_machine::group;
 use pelton_machine::image::{MetadataDelta, MetadataImage};
 use pelton_model::batch::TimestampType;
 use pelton_model::producer_state::BatchFacts;
 use pelton_model::slice::Slice;
-use pelton_model::{ErrorCode, LeaderEpoch, Monotonic, NodeId, Offset, Timestamp, TopicPartition};
+use pelton_model::{
+    ErrorCode, LeaderEpoch, Monotonic, NodeId, Offset, PartitionId, Timestamp, TopicPartition,
+};
 use pelton_storage::LogManifest;
 
 use super::directory::DirIndex;
@@ -24,7 +27,7 @@ use crate::controller::{self, Answer};
 
 /// The number of a call from one shard; unique among its unanswered calls.
 pub type CallId = u32;
-/// The number of a waiting fetch on the shard that waits.
+/// The number of a waiting fetch or group request on the shard that waits.
 pub type WatchId = u64;
 
 /// Anything one shard may send to another.
@@ -48,6 +51,9 @@ pub enum Message {
     Woken(Vec<WatchId>),
     /// From a fetch's shard to an owner: this watch is over. Bound: one for each accepted watch.
     Unwatch(WatchId),
+    /// From a coordinator's shard to that of a connection: the replies to calls that were accepted. Bound: one for each
+    /// [`Response::GroupsWaiting`].
+    GroupReplies(WatchId, Vec<group::Reply>),
     /// From each shard to each other at a stop: no appends of mine are under way any more. Bound: one.
     Drained,
     /// From the shard that met it to every other: a log directory failed. Bound: one for each directory.
@@ -69,6 +75,8 @@ pub enum Request {
     Offsets(Vec<OffsetQuery>),
     /// From a connection's shard to the owner: end offsets of leader epochs. One for each OffsetForLeaderEpoch and owner.
     EpochEnds(Vec<EpochEndQuery>),
+    /// From a connection's shard to the coordinators': calls of one request. One for each request and owner.
+    Groups(GroupsRequest),
     /// From a connection's shard to the owner: moves log starts up. One for each DeleteRecords and owner.
     DeleteRecords(Vec<Deletion>),
     /// From a connection's shard to the controller's: makes every log start durable. One for each DeleteRecords.
@@ -100,6 +108,10 @@ pub enum Response {
     Offsets(Vec<OffsetAnswer>),
     /// To [`Request::EpochEnds`]: one for each query, in order.
     EpochEnds(Vec<EpochEndAnswer>),
+    /// To [`Request::Groups`]: the replies, in order.
+    Groups(Vec<group::Reply>),
+    /// To [`Request::Groups`]: accepted, one message follows.
+    GroupsWaiting,
     /// To [`Request::DeleteRecords`]: the log start or why it did not move, in order.
     Deleted(Vec<Result<Offset, ErrorCode>>),
     /// To [`Request::KeepLogStarts`]: whether they are.
@@ -280,6 +292,24 @@ pub struct WatchRequest {
     pub items: Vec<(TopicPartition, Offset)>,
     /// Only up to the last stable offset.
     pub read_committed: bool,
+}
+
+/// Calls to the group coordinators of one shard.
+#[derive(Clone, Debug)]
+pub struct GroupsRequest {
+    /// Comes back in [`Message::GroupReplies`] where the replies come later.
+    pub wait: WatchId,
+    /// The calls.
+    pub calls: Vec<GroupCall>,
+}
+
+/// A call to one coordinator.
+#[derive(Clone, Debug)]
+pub struct GroupCall {
+    /// Which: the partition of `__consumer_offsets`.
+    pub partition: PartitionId,
+    /// What is asked.
+    pub command: group::Command,
 }
 
 /// A question of ListOffsets.

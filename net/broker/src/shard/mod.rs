@@ -62,6 +62,7 @@ use crate::boot::Identity;
 use crate::boot::directories::configured;
 use crate::connection::Registered;
 use crate::controller::Controller;
+use crate::coordinator::Coordinators;
 use crate::env::Env;
 use crate::repeats::Repeats;
 
@@ -98,7 +99,9 @@ pub struct Shard<E: Env> {
     /// Fetches of any shard that wait for partitions of this one.
     purgatory: RefCell<Purgatory>,
     peer_watches: RefCell<PeerWatches>,
-    /// Fetches of this shard that wait.
+    /// The group coordinators of this shard.
+    pub(crate) coordinators: Coordinators<E>,
+    /// Fetches of this shard, and group requests, that wait.
     waiting_fetches: RefCell<BTreeMap<WatchId, Rc<Notify>>>,
     next_watch: Cell<WatchId>,
     pub(crate) budget: RefCell<MemoryBudget>,
@@ -178,6 +181,7 @@ impl<E: Env> Shard<E> {
             scratch: RefCell::default(),
             purgatory: RefCell::new(Purgatory::default()),
             peer_watches: RefCell::default(),
+            coordinators: Coordinators::default(),
             waiting_fetches: RefCell::default(),
             next_watch: Cell::new(0),
             budget: RefCell::new(budget),
@@ -288,6 +292,6 @@ impl<E: Env> Shard<E> {
         let slots = self.slots.borrow();
         let is_quiet =
             |slot: &Rc<Slot<E>>| slot.pending.borrow().is_empty() && !slot.is_flushing.get();
-        slots.values().all(is_quiet)
+        slots.values().all(is_quiet) && self.coordinators.is_quiet()
     }
 }

@@ -41,13 +41,29 @@ impl PeerWatches {
 impl<E: Env> Shard<E> {
     /// Begins to wait: gives the number of the watch and what is notified.
     pub(crate) fn begin_wait(&self) -> (WatchId, Rc<Notify>) {
+        let id = self.next_wait();
+        (id, self.begin_wait_as(id))
+    }
+
+    /// The number of a wait that may begin later.
+    pub(crate) fn next_wait(&self) -> WatchId {
         let id = self.next_watch.get();
         self.next_watch.set(id + 1);
+        id
+    }
+
+    /// Begins to wait under a number of [`Shard::next_wait`].
+    pub(crate) fn begin_wait_as(&self, id: WatchId) -> Rc<Notify> {
         let notify = Rc::new(Notify::default());
         self.waiting_fetches
             .borrow_mut()
             .insert(id, Rc::clone(&notify));
-        (id, notify)
+        notify
+    }
+
+    /// Whether a wait begun here goes on.
+    pub(crate) fn is_waiting(&self, id: WatchId) -> bool {
+        self.waiting_fetches.borrow().contains_key(&id)
     }
 
     /// Ends a wait begun here.

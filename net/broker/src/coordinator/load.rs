@@ -1,0 +1,235 @@
+//! Reading a partition's log into its coordinator.
+//!
+//! Invariants:
+//! 1. One partition at a time, piece by piece: memory is bounded by `offsets.load.buffer.size` (or one batch), however long the log.
+//! 2. Reading, checking and decoding run on the helper thread; the shard only applies, and serves others between pieces.
+//! 3. Requests are refused with COORDINATOR_LOAD_IN_PROGRESS until everything is applied. A log that cannot be read is not served from:
+//!    forgotten offsets would be worse than none.
+//! 4. Records of unknown types, and such that cannot be decoded, are left alone, as Kafka does.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use pelton_model::batch::{BatchHeader, Batches, RecordIter, verify_crc};
+use pelton_model::limits::DECOMPRESSED_BYTES_MAX;
+use pelton_model::record_type::group::GroupRecord;
+use pelton_model::slice::Slice;
+use pelton_model::{Offset, ProducerId};
+use pelton_protocol::group_record;
+use pelton_storage::disk::range::read_slice;
+use pelton_storage::{ReadError, ReadOptions};
+use pelton_transport::net::Net;
+
+use super::{Hosted, Phase};
+use crate::env::Env;
+use crate::shard::Shard;
+
+/// Records applied before others get their turn.
+const APPLY_RECORDS: usize = 1_000;
+/// The least that is read at once.
+const READ_BYTES_MIN: usize = 64 * 1024;
+
+/// What a log says to its coordinator.
+enum Loaded {
+    Record(GroupRecord),
+    Pending(ProducerId, GroupRecord),
+    End(ProducerId, bool),
+}
+
+/// A piece of a log, decoded.
+struct Piece {
+    loaded: Vec<Loaded>,
+    next: Offset,
+    skipped: u64,
+}
+
+/// Why a log cannot be loaded.
+enum LoadError {
+    /// It cannot be read.
+    Read(ReadError),
+    /// The file cannot.
+    File(std::io::Error),
+    /// A batch is damaged.
+    Damaged(Offset),
+}
+
+impl std::fmt::Display for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Read(error) => error.fmt(f),
+            Self::File(error) => error.fmt(f),
+            Self::Damaged(offset) => write!(f, "the batch at offset {} is damaged", offset.0),
+        }
+    }
+}
+
+/// What a load comes to.
+#[derive(Default)]
+struct Tally {
+    records: u64,
+    skipped: u64,
+}
+
+impl<E: Env> Shard<E> {
+    /// The shard's loader: one partition after the other.
+    pub(crate) async fn run_group_loader(self: Rc<Self>) {
+        loop {
+            self.coordinators.load_wanted.notified().await;
+            loop {
+                let next = self.coordinators.to_load.borrow_mut().pop_front();
+                let Some(hosted) = next else {
+                    break;
+                };
+                if self.is_stopping.get() {
+                    return;
+                }
+                self.load_coordinator(&hosted).await;
+            }
+        }
+    }
+
+    async fn load_coordinator(self: &Rc<Self>, hosted: &Rc<Hosted<E>>) {
+        let began = self.net.now();
+        let loaded = self.replay_log(hosted).await;
+        if hosted.phase.get() != Phase::Loading {
+            return;
+        }
+        let partition = hosted.slot.id.partition;
+        match loaded {
+            Ok(tally) => {
+                let took_us = self.net.now().since(began) / 1_000;
+                hosted.state.borrow_mut().loaded(self.group_now());
+                hosted.phase.set(Phase::Active);
+                self.rearm_groups(hosted);
+                if tally.records > 0 {
+                    tracing::info!(%partition, records = tally.records, skipped = tally.skipped, took_us, "loaded a group coordinator");
+                }
+            }
+            Err(error) => {
+                tracing::error!(%partition, %error, "cannot load a group coordinator: its groups are not served");
+                hosted.phase.set(Phase::Failed);
+                if let LoadError::Read(ReadError::Storage(error)) = &error {
+                    self.blame(hosted.slot.dir, error);
+                }
+            }
+        }
+    }
+
+    async fn replay_log(self: &Rc<Self>, hosted: &Rc<Hosted<E>>) -> Result<Tally, LoadError> {
+        let mut tally = Tally::default();
+        let slot = &hosted.slot;
+        let (mut from, end) = {
+            let state = slot.state.borrow();
+            (state.log_start(), state.log_end())
+        };
+        while from < end && hosted.phase.get() == Phase::Loading && !self.is_stopping.get() {
+            let bytes_max = self.settings().group.offsets_load_buffer_bytes;
+            let options = ReadOptions {
+                from,
+                up_to: end,
+                bytes_max: bytes_max.max(READ_BYTES_MIN),
+                at_least_one: true,
+            };
+            self.make_room(slot).await;
+            let read = slot.log.read(options).await.map_err(LoadError::Read)?;
+            if read.slices.is_empty() {
+                break;
+            }
+            let slices = read.slices;
+            let piece = self.net.run_blocking(move || decode(slices, from)).await?;
+            assert!(from < piece.next, "a piece has at least one batch");
+            from = piece.next;
+            tally.records += piece.loaded.len() as u64;
+            tally.skipped += piece.skipped;
+            self.apply_piece(hosted, piece).await;
+        }
+        Ok(tally)
+    }
+
+    async fn apply_piece(&self, hosted: &Hosted<E>, piece: Piece) {
+        let mut loaded = piece.loaded.into_iter().peekable();
+        while loaded.peek().is_some() {
+            {
+                let mut state = hosted.state.borrow_mut();
+                for one in loaded.by_ref().take(APPLY_RECORDS) {
+                    match one {
+                        Loaded::Record(record) => state.replay(&record),
+                        Loaded::Pending(producer, record) => {
+                            state.replay_pending(producer, &record);
+                        }
+                        Loaded::End(producer, committed) => state.replay_end(producer, committed),
+                    }
+                }
+            }
+            self.net.yield_now().await;
+        }
+    }
+}
+
+fn decode(slices: Vec<Slice>, from: Offset) -> Result<Piece, LoadError> {
+    let mut piece = Piece {
+        loaded: Vec::new(),
+        next: from,
+        skipped: 0,
+    };
+    for slice in slices {
+        let bytes = read_slice(slice).map_err(LoadError::File)?;
+        for batch in Batches::new(&bytes) {
+            let damaged = LoadError::Damaged(piece.next);
+            let Ok((header, batch)) = batch else {
+                return Err(damaged);
+            };
+            if !verify_crc(batch) || !piece.add(&header, &bytes.slice_ref(batch)) {
+                return Err(damaged);
+            }
+            piece.next = header.last_offset().plus(1);
+        }
+    }
+    Ok(piece)
+}
+
+impl Piece {
+    /// Adds a batch's records; whether they could be read.
+    fn add(&mut self, header: &BatchHeader, batch: &Bytes) -> bool {
+        let Ok(records) = RecordIter::new(batch, DECOMPRESSED_BYTES_MAX) else {
+            return false;
+        };
+        for record in records {
+            let Ok(record) = record else {
+                return false;
+            };
+            if record.offset(header) < self.next {
+                // The batch holds the first offset wanted, and others before it.
+                continue;
+            }
+            let Some(key) = record.key else {
+                self.skipped += 1;
+                continue;
+            };
+            if header.is_control() {
+                if let Some(committed) = transaction_end(&key) {
+                    self.loaded.push(Loaded::End(header.producer_id, committed));
+                }
+                continue;
+            }
+            match group_record::decode(&key, record.value.as_ref()) {
+                Ok(Some(record)) if header.is_transactional() => {
+                    self.loaded
+                        .push(Loaded::Pending(header.producer_id, record));
+                }
+                Ok(Some(record)) => self.loaded.push(Loaded::Record(record)),
+                Ok(None) | Err(_) => self.skipped += 1,
+            }
+        }
+        true
+    }
+}
+
+/// Whether a control record ends a transaction, and how: its key is a version and a type, 0 to abort, 1 to commit.
+fn transaction_end(key: &[u8]) -> Option<bool> {
+    match key.get(2..4)? {
+        [0, 0] => Some(false),
+        [0, 1] => Some(true),
+        _ => None,
+    }
+}
