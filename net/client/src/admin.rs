@@ -142,6 +142,10 @@ impl<N: Net> Admin<N> {
         }
     }
 
+    pub(crate) fn client(&self) -> &Client<N> {
+        &self.client
+    }
+
     /// Creates topics; one outcome per topic, in the broker's order.
     ///
     /// # Errors

@@ -5,8 +5,8 @@
 //! 3. What decides (accumulator, sequences, partitioners, positions, back-off) is pure and apart from what talks.
 //! 4. Answers are matched by order *and* correlation id; a mismatch closes the connection.
 //!
-//! It has no groups, transactions, authentication or TLS.
-//! Start with [`Client::connect`]; then [`Admin`], [`Producer`], [`Consumer`], or [`Client::connection_to`] for raw calls.
+//! It has no transactions, authentication or TLS.
+//! Start with [`Client::connect`]; then [`Admin`], [`Producer`], [`Consumer`], [`GroupConsumer`], or [`Client::connection_to`] for raw calls.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ mod client;
 mod connection;
 mod consumer;
 mod error;
+mod group;
 pub mod limits;
 mod metadata;
 mod options;
@@ -35,6 +36,10 @@ pub use consumer::{
     Position,
 };
 pub use error::{ClientError, IoFailure};
+pub use group::{
+    CommittedOffset, GroupConsumer, GroupDescription, GroupListing, GroupMember, GroupOptions,
+    TopicPartitions, decode_assignment,
+};
 pub use metadata::{Broker, PartitionMetadata, TopicMetadata};
 pub use options::ClientOptions;
 pub use pelton_protocol::codec::Str;
