@@ -4,6 +4,8 @@
 //! 1. without `--follow` the command ends at the offsets that were the ends when it began, however fast others append;
 //! 2. records of one partition are printed in the order of their offsets; partitions may interleave.
 
+mod group;
+
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
@@ -30,7 +32,10 @@ const POLL_RECORDS_MAX: usize = 5_000;
 
 /// Prints records until the end, `--max`, or for ever.
 pub(crate) fn run(args: &ConsumeArgs) -> Result<(), CliError> {
-    client::run(&args.connect, |client| consume(client, args))
+    match &args.group {
+        Some(group) => client::run(&args.connect, |client| group::consume(client, args, group)),
+        None => client::run(&args.connect, |client| consume(client, args)),
+    }
 }
 
 async fn consume(client: Client<GlommioNet>, args: &ConsumeArgs) -> Result<(), CliError> {

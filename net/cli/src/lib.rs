@@ -14,6 +14,7 @@ mod client;
 mod consume;
 mod doctor;
 mod error;
+mod group;
 mod logging;
 mod output;
 mod produce;
@@ -49,6 +50,7 @@ fn run(command: Command) -> Result<(), CliError> {
     match command {
         Command::Serve(args) => serve::run(&args),
         Command::Topic(command) => topic::run(command),
+        Command::Group(command) => group::run(command),
         Command::Produce(args) => produce::run(&args),
         Command::Consume(args) => consume::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -182,6 +182,7 @@ pub(crate) struct ProduceArgs {
     pelton consume orders --from end --follow              print what comes from now on\n  \
     pelton consume orders --partition 0,2 --from 42 --max 10\n  \
     pelton consume orders --from @2026-01-31T12:00:00Z --keys\n  \
+    pelton consume orders --group billing --follow         share the work with the group's other members\n  \
     pelton consume orders --format '{partition}:{offset} {key}={value} {headers}\\n'\n\n\
     Fields: {topic} {partition} {offset} {timestamp} {key} {value} {headers}.\n\
     Escapes: \\t \\n \\r \\0 \\\\ \\xHH.")]
@@ -207,6 +208,16 @@ pub(crate) struct ConsumeArgs {
         allow_hyphen_values = true
     )]
     pub(crate) from: Position,
+    /// Read as a member of this group: partitions are shared out, and it goes on where the group stopped; --from says where
+    /// it begins without committed offsets (beginning or end)
+    #[arg(long, short = 'g', value_name = "GROUP", conflicts_with = "partition")]
+    pub(crate) group: Option<String>,
+    /// Commit the group's offsets this often; they are also committed at the end
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, requires = "group")]
+    pub(crate) commit_every: u16,
+    /// Leave the group's offsets as they are
+    #[arg(long, requires = "group")]
+    pub(crate) no_commit: bool,
     /// Stop after this many records
     #[arg(long, short = 'n', value_name = "N")]
     pub(crate) max: Option<u64>,

@@ -1,6 +1,7 @@
 //! The command line: names, help texts and examples; no work.
 
 mod client;
+mod group;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,6 +15,9 @@ use crate::logging::LogLevel;
 pub(crate) use self::client::{
     AcksArg, Codec, Connect, ConsumeArgs, CreateArgs, DeleteArgs, DescribeArgs, ListArgs,
     ProduceArgs, TopicCommand,
+};
+pub(crate) use self::group::{
+    GroupCommand, GroupDeleteArgs, GroupDescribeArgs, GroupListArgs, GroupResetArgs, Output,
 };
 
 /// The whole command line.
@@ -31,6 +35,8 @@ pub(crate) use self::client::{
         pelton topic create orders --partitions 6\n  \
         seq 10 | pelton produce orders\n  \
         pelton consume orders --from beginning --follow\n  \
+        pelton consume orders --group billing          share the topic with others of the group\n  \
+        pelton group describe billing                  who reads what, and how far behind\n  \
         pelton doctor                                  check what this machine offers\n\n\
         Exit codes: 0 done, 1 failed, 2 wrong usage."
 )]
@@ -54,9 +60,11 @@ impl Cli {
     pub(crate) fn log_level(&self) -> LogLevel {
         self.log.unwrap_or(match self.command {
             Command::Serve(_) => LogLevel::Info,
-            Command::Topic(_) | Command::Produce(_) | Command::Consume(_) | Command::Doctor(_) => {
-                LogLevel::Warn
-            }
+            Command::Topic(_)
+            | Command::Group(_)
+            | Command::Produce(_)
+            | Command::Consume(_)
+            | Command::Doctor(_) => LogLevel::Warn,
         })
     }
 }
@@ -69,6 +77,9 @@ pub(crate) enum Command {
     /// Create, list, describe and delete topics
     #[command(subcommand)]
     Topic(TopicCommand),
+    /// List, describe, reset and delete groups
+    #[command(subcommand)]
+    Group(GroupCommand),
     /// Send records from stdin to a topic
     Produce(Box<ProduceArgs>),
     /// Print records of a topic
@@ -370,6 +381,12 @@ mod tests {
         check("pelton consume t --from yesterday");
         check("pelton consume t --format {nothing}");
         check("pelton consume t --keys --format {key}");
+        check("pelton consume t --group g --partition 0");
+        check("pelton consume t --no-commit");
+        check("pelton group reset g --to end");
+        check("pelton group reset g --topic t");
+        check("pelton group reset g --topic t --to end --by 3");
+        check("pelton group delete");
     }
 
     // Goal: numbers are counts, lists are places. Method: both, and a list of one.
