@@ -5,7 +5,7 @@ use pelton_transport::net::{Mesh, Net};
 
 use crate::shard::message::Message;
 
-/// The disk, network and mesh of a shard. The binary picks glommio's, the simulator its own.
+/// The disk, network and mesh of a shard. The binary picks the kernel's, the simulator its own.
 pub trait Env: 'static {
     /// The filesystem.
     type Disk: Disk;

@@ -1,6 +1,6 @@
 //! The broker: shards, dispatch, handlers, the controller's driver, boot and stop.
 //!
-//! Generic over one [`env::Env`] (disk, network, mesh): the binary runs it on glommio. It never invents an offset (machine's partition
+//! Generic over one [`env::Env`] (disk, network, mesh): the binary runs it on `transport::ring`. It never invents an offset (machine's partition
 //! does) and never touches a file (storage's log does).
 
 #![forbid(unsafe_code)]

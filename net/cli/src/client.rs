@@ -6,7 +6,7 @@ use std::future::Future;
 use pelton_client::{Address, Client, ClientError, ClientOptions, Connection, Str};
 use pelton_model::ErrorCode;
 use pelton_transport::boot::{BootError, block_on};
-use pelton_transport::glommio::GlommioNet;
+use pelton_transport::ring::RingNet;
 
 use crate::args::Connect;
 use crate::doctor;
@@ -15,7 +15,7 @@ use crate::error::{CliError, chain};
 /// Connects and runs `work` with the client.
 pub(crate) fn run<T, F, R>(connect: &Connect, work: F) -> Result<T, CliError>
 where
-    F: FnOnce(Client<GlommioNet>) -> R,
+    F: FnOnce(Client<RingNet>) -> R,
     R: Future<Output = Result<T, CliError>>,
 {
     let options = options(connect);

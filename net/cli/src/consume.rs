@@ -14,7 +14,7 @@ use pelton_client::{
     Admin, Client, ClientError, ConsumedRecord, Consumer, ConsumerOptions, IsolationLevel,
     OffsetQuery, OffsetReset, Position as At, Str,
 };
-use pelton_transport::glommio::GlommioNet;
+use pelton_transport::ring::RingNet;
 
 use crate::args::ConsumeArgs;
 use crate::client;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ConsumeArgs) -> Result<(), CliError> {
     }
 }
 
-async fn consume(client: Client<GlommioNet>, args: &ConsumeArgs) -> Result<(), CliError> {
+async fn consume(client: Client<RingNet>, args: &ConsumeArgs) -> Result<(), CliError> {
     let failed = |error: ClientError| client::failure(&error);
     let topic = Str::from(args.topic.as_str());
     let partitions = partitions(&client, args).await.map_err(failed)?;
@@ -99,10 +99,7 @@ fn options(args: &ConsumeArgs) -> ConsumerOptions {
 }
 
 /// The partitions asked for, or all.
-async fn partitions(
-    client: &Client<GlommioNet>,
-    args: &ConsumeArgs,
-) -> Result<Vec<i32>, ClientError> {
+async fn partitions(client: &Client<RingNet>, args: &ConsumeArgs) -> Result<Vec<i32>, ClientError> {
     let known = client.topic(&args.topic, false).await?;
     if let Some(&stranger) = args
         .partition
@@ -125,7 +122,7 @@ async fn partitions(
 }
 
 async fn offsets(
-    client: &Client<GlommioNet>,
+    client: &Client<RingNet>,
     topic: &Str,
     partitions: &[i32],
     query: OffsetQuery,
@@ -141,7 +138,7 @@ async fn offsets(
 
 /// Where each partition begins.
 async fn starts(
-    client: &Client<GlommioNet>,
+    client: &Client<RingNet>,
     args: &ConsumeArgs,
     partitions: &[i32],
     ends: &BTreeMap<i32, i64>,
@@ -217,7 +214,7 @@ fn before(
 }
 
 /// Whether a partition has not come to its end yet.
-fn is_before(consumer: &Consumer<GlommioNet>, ends: &BTreeMap<i32, i64>) -> bool {
+fn is_before(consumer: &Consumer<RingNet>, ends: &BTreeMap<i32, i64>) -> bool {
     consumer.positions().iter().any(|at| {
         ends.get(&at.partition)
             .is_some_and(|&end| at.next_offset < end)

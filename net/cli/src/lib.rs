@@ -5,7 +5,7 @@
 //! 2. stdout carries only what was asked for (records, lists), so that it can be piped; everything else is stderr;
 //! 3. colours appear only on a terminal, and not with `NO_COLOR`.
 //!
-//! This crate picks the runtime (glommio) and the allocator; no other crate does either.
+//! This crate picks the runtime (`transport::ring`) and the allocator; no other crate does either.
 
 #![forbid(unsafe_code)]
 

@@ -13,8 +13,8 @@ use pelton_client::{
 };
 use pelton_model::Monotonic;
 use pelton_model::compression::Compression;
-use pelton_transport::glommio::GlommioNet;
 use pelton_transport::net::Net;
+use pelton_transport::ring::RingNet;
 
 use crate::args::{AcksArg, Codec, ProduceArgs};
 use crate::client;
@@ -82,7 +82,7 @@ fn options(args: &ProduceArgs) -> ProducerOptions {
 }
 
 async fn produce(
-    client: Client<GlommioNet>,
+    client: Client<RingNet>,
     args: &ProduceArgs,
     mut splitter: Splitter,
 ) -> Result<(), CliError> {
@@ -120,7 +120,7 @@ fn template(args: &ProduceArgs) -> ProducerRecord {
 
 /// One stream of records on its way.
 struct Run {
-    producer: Producer<GlommioNet>,
+    producer: Producer<RingNet>,
     template: ProducerRecord,
     open: VecDeque<Delivery>,
     is_printing: bool,
@@ -128,11 +128,7 @@ struct Run {
 }
 
 impl Run {
-    async fn send_all(
-        &mut self,
-        net: &GlommioNet,
-        splitter: &mut Splitter,
-    ) -> Result<(), CliError> {
+    async fn send_all(&mut self, net: &RingNet, splitter: &mut Splitter) -> Result<(), CliError> {
         loop {
             // Reading waits for whoever writes the pipe, so it must not hold up the sender.
             let bytes = net.run_blocking(read_stdin).await;
@@ -232,7 +228,7 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(net: &GlommioNet, is_quiet: bool) -> Self {
+    fn new(net: &RingNet, is_quiet: bool) -> Self {
         let now = net.now();
         // A person who types records needs no progress of it.
         let is_live =
@@ -253,7 +249,7 @@ impl Progress {
         self.bytes += u64::try_from(size_bytes).unwrap_or(u64::MAX);
     }
 
-    fn show(&mut self, net: &GlommioNet) {
+    fn show(&mut self, net: &RingNet) {
         let now = net.now();
         if self.is_live && now.since(self.shown) >= PROGRESS_NS {
             self.shown = now;
@@ -268,7 +264,7 @@ impl Progress {
         }
     }
 
-    fn total(&self, net: &GlommioNet) {
+    fn total(&self, net: &RingNet) {
         if !self.is_quiet {
             output::say(&self.text(net.now()));
         }

@@ -7,14 +7,14 @@ use pelton_client::{
     TopicMetadata,
 };
 use pelton_model::ErrorCode;
-use pelton_transport::glommio::GlommioNet;
+use pelton_transport::ring::RingNet;
 
 use crate::args::{CreateArgs, DeleteArgs, DescribeArgs, ListArgs, TopicCommand};
 use crate::client;
 use crate::error::CliError;
 use crate::output;
 
-type Topics = Admin<GlommioNet>;
+type Topics = Admin<RingNet>;
 
 /// Runs one of the topic commands.
 pub(crate) fn run(command: TopicCommand) -> Result<(), CliError> {
@@ -87,7 +87,7 @@ async fn list(admin: Topics, args: ListArgs) -> Result<(), CliError> {
     print(&text)
 }
 
-async fn describe(client: Client<GlommioNet>, args: DescribeArgs) -> Result<(), CliError> {
+async fn describe(client: Client<RingNet>, args: DescribeArgs) -> Result<(), CliError> {
     let admin = Admin::new(&client);
     let mut is_complete = true;
     let mut topics = Vec::new();

@@ -18,10 +18,10 @@ use pelton_model::compression::Compression;
 use pelton_model::slice::Slice;
 use pelton_model::{ErrorCode, Timestamp};
 use pelton_transport::boot::block_on;
-use pelton_transport::glommio::GlommioNet;
 use pelton_transport::net::{Connection, Listener, Net, SocketOptions, TaskClass};
+use pelton_transport::ring::RingNet;
 
-type TestClient = Client<GlommioNet>;
+type TestClient = Client<RingNet>;
 
 /// Runs `test` with a client of the broker, and with a topic of `partitions` that exists during the test.
 fn with_topic<F, R>(name: &str, partitions: i32, test: F)
@@ -57,7 +57,7 @@ where
     .unwrap();
 }
 
-async fn connect(net: &GlommioNet, address: Address) -> TestClient {
+async fn connect(net: &RingNet, address: Address) -> TestClient {
     Client::connect(net, &[address], ClientOptions::default())
         .await
         .unwrap()
@@ -407,7 +407,7 @@ fn lost_connections_lose_and_double_nothing() {
 }
 
 /// Listens, and passes bytes on to `broker` until a connection has had its share; gives its address.
-fn proxy(net: &GlommioNet, broker: Address, connections: Rc<Cell<u64>>) -> Address {
+fn proxy(net: &RingNet, broker: Address, connections: Rc<Cell<u64>>) -> Address {
     let upstream = std::net::SocketAddr::new(broker.host.parse().unwrap(), broker.port);
     let listener = net
         .listen("127.0.0.1:0".parse().unwrap(), SocketOptions::default())

@@ -15,15 +15,15 @@ use pelton_protocol::message::fetch::FetchRequest;
 use pelton_protocol::message::metadata::{MetadataRequest, MetadataResponse};
 use pelton_protocol::message::produce::ProduceRequest;
 use pelton_transport::boot::block_on;
-use pelton_transport::glommio::GlommioNet;
 use pelton_transport::net::{Connection as _, Listener, Net, SocketOptions, TaskClass};
+use pelton_transport::ring::RingNet;
 
 /// What a peer does about a request: bytes to send, or the end of the connection.
 type Script = fn(&RequestHeader) -> Option<Vec<u8>>;
 
 fn run<F, R>(test: F)
 where
-    F: FnOnce(GlommioNet) -> R,
+    F: FnOnce(RingNet) -> R,
     R: Future<Output = ()>,
 {
     block_on(|net| Box::pin(test(net))).unwrap();
@@ -38,7 +38,7 @@ fn options() -> ClientOptions {
 }
 
 /// A peer that follows `script` on every connection.
-fn peer(net: &GlommioNet, script: Script) -> Address {
+fn peer(net: &RingNet, script: Script) -> Address {
     let any = "127.0.0.1:0".parse().unwrap();
     let listener = net.listen(any, SocketOptions::default()).unwrap();
     let address = Address::from(listener.local_addr().unwrap());

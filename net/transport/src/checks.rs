@@ -6,6 +6,8 @@ use std::io;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 
+use crate::ring;
+
 /// Why the kernel gives no io_uring.
 #[derive(Debug)]
 pub enum IoUringRefused {
@@ -16,7 +18,9 @@ pub enum IoUringRefused {
     },
     /// ENOSYS: a kernel without it, or a filter that pretends so.
     NotSupported,
-    /// ENOMEM: RLIMIT_MEMLOCK leaves no room for a ring.
+    /// One older than Linux 5.13.
+    TooOld,
+    /// ENOMEM: the process's memory limit leaves no room for a ring.
     NoMemory,
     /// Something else.
     Other(io::Error),
@@ -45,7 +49,8 @@ impl fmt::Display for IoUringRefused {
                 "io_uring is not permitted: a seccomp filter (as of a container runtime) forbids it",
             ),
             Self::NotSupported => f.write_str("this kernel has no io_uring"),
-            Self::NoMemory => f.write_str("no memory for an io_uring ring: the memlock limit is too low"),
+            Self::TooOld => f.write_str("this kernel's io_uring is too old"),
+            Self::NoMemory => f.write_str("no memory for an io_uring ring"),
             Self::Other(error) => write!(f, "io_uring cannot be used: {error}"),
         }
     }
@@ -55,7 +60,7 @@ impl std::error::Error for IoUringRefused {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Other(error) => Some(error),
-            Self::NotPermitted { .. } | Self::NotSupported | Self::NoMemory => None,
+            Self::NotPermitted { .. } | Self::NotSupported | Self::TooOld | Self::NoMemory => None,
         }
     }
 }
@@ -65,8 +70,9 @@ impl std::error::Error for IoUringRefused {
 /// # Errors
 /// Why not; the start of any shard would fail with the same.
 pub fn io_uring() -> Result<(), IoUringRefused> {
-    match io_uring::IoUring::new(2) {
-        Ok(_) => Ok(()),
+    match ring::try_ring() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(IoUringRefused::TooOld),
         Err(error) => Err(IoUringRefused::from_errno(error)),
     }
 }
@@ -85,28 +91,17 @@ pub struct Limit {
     pub hard: Option<u64>,
 }
 
-/// The least RLIMIT_MEMLOCK (bytes) that the runtime starts with.
-pub const MEMLOCK_BYTES_MIN: u64 = 512 * 1024;
-
-/// RLIMIT_MEMLOCK, bytes.
-#[must_use]
-pub fn memlock() -> Limit {
-    limit(Resource::Memlock)
-}
-
 /// RLIMIT_NOFILE, descriptors.
 #[must_use]
 pub fn open_files() -> Limit {
     limit(Resource::Nofile)
 }
 
-/// Raises the soft limits of open files and locked memory to their hard ones; returns the limit of open files then.
+/// Raises the soft limit of open files to the hard one; returns the limit then.
 ///
 /// # Errors
-/// What `setrlimit` says about open files; the process runs on with what it has.
+/// What `setrlimit` says; the process runs on with what it has.
 pub fn raise_limits() -> io::Result<Limit> {
-    // Locked memory: a refusal shows in the start of the first shard if it matters.
-    raise(Resource::Memlock).unwrap_or(());
     raise(Resource::Nofile)?;
     Ok(open_files())
 }
@@ -184,7 +179,7 @@ mod tests {
         }
         check(Errno::PERM, "not permitted");
         check(Errno::NOSYS, "no io_uring");
-        check(Errno::NOMEM, "memlock");
+        check(Errno::NOMEM, "no memory");
         check(Errno::INVAL, "cannot be used");
     }
 

@@ -5,8 +5,8 @@
 pub mod boot;
 pub mod checks;
 pub mod cores;
-pub mod glommio;
 pub mod net;
+pub mod ring;
 mod socket;
 
 pub use socket::probe_bind;

@@ -15,14 +15,14 @@ mod tests {
     use futures_lite::future;
     use pelton_model::slice::{FileRange, Slice};
     use pelton_transport::boot::block_on;
-    use pelton_transport::glommio::{GlommioConnection, GlommioNet};
     use pelton_transport::net::{Connection, Listener, Net, SocketOptions, TaskClass};
     use pelton_transport::probe_bind;
+    use pelton_transport::ring::{RingConnection, RingNet};
 
     const BOUND_MS: u64 = 20_000;
 
     /// Runs `main` on one executor, for a bounded time.
-    fn run<T, R: Future<Output = T>>(main: impl FnOnce(GlommioNet) -> R) -> T {
+    fn run<T, R: Future<Output = T>>(main: impl FnOnce(RingNet) -> R) -> T {
         block_on(|net| async move {
             let deadline = net.now().plus_ms(BOUND_MS);
             let late = async {
@@ -40,7 +40,7 @@ mod tests {
     }
 
     /// A connected pair: the accepted end and the connecting one.
-    async fn pair(net: &GlommioNet, options: SocketOptions) -> [Rc<GlommioConnection>; 2] {
+    async fn pair(net: &RingNet, options: SocketOptions) -> [Rc<RingConnection>; 2] {
         let listener = net.listen(any_port(), options).unwrap();
         let client = net.connect(listener.local_addr().unwrap()).await.unwrap();
         let server = listener.accept().await.unwrap();
@@ -56,7 +56,7 @@ mod tests {
     }
 
     /// Receives until `size` bytes or the end of the stream.
-    async fn receive(connection: &GlommioConnection, size: usize) -> BytesMut {
+    async fn receive(connection: &RingConnection, size: usize) -> BytesMut {
         let mut all = BytesMut::new();
         while all.len() < size {
             all.reserve(4096);
@@ -243,6 +243,52 @@ mod tests {
                 assert_eq!(server.recv(&mut buffer).await.unwrap(), 1);
                 assert_eq!(buffer[..], [round]);
             }
+        });
+    }
+
+    // Goal: an end that arrives together with the last bytes is seen. Method: the reader waits once, so that its poll tells of
+    // bytes and end at once, and reads the bytes with room to spare.
+    #[test]
+    fn an_end_behind_the_last_bytes_is_seen() {
+        run(|net| async move {
+            for _ in 0..50 {
+                let [server, client] = pair(&net, SocketOptions::default()).await;
+                let mut buffer = BytesMut::with_capacity(64);
+                let waits = async { Some(server.recv(&mut buffer).await.unwrap()) };
+                let sends = async {
+                    net.yield_now().await;
+                    None
+                };
+                assert_eq!(future::or(waits, sends).await, None);
+                let mut slices = vec![Slice::Bytes(Bytes::from_static(b"last"))];
+                client.send(&mut slices).await.unwrap();
+                client.shutdown();
+                net.sleep_until(net.now().plus_ms(1)).await;
+                assert_eq!(server.recv(&mut buffer).await.unwrap(), 4);
+                assert_eq!(server.recv(&mut buffer).await.unwrap(), 0);
+                assert_eq!(server.recv(&mut buffer).await.unwrap(), 0);
+            }
+        });
+    }
+
+    // Goal: a connection that is dropped while it waits is closed, though the kernel polls it. Method: drop it, read its end.
+    #[test]
+    fn a_dropped_connection_is_closed() {
+        run(|net| async move {
+            let [server, client] = pair(&net, SocketOptions::default()).await;
+            let (waiting, task_net) = (Rc::clone(&server), net.clone());
+            net.spawn(TaskClass::Request, async move {
+                let mut buffer = BytesMut::with_capacity(16);
+                let deadline = task_net.now().plus_ms(5);
+                let given_up = async {
+                    task_net.sleep_until(deadline).await;
+                    Ok(99)
+                };
+                let waits = waiting.recv(&mut buffer);
+                assert_eq!(future::or(waits, given_up).await.unwrap(), 99);
+            });
+            drop(server);
+            assert_eq!(receive(&client, 1).await.len(), 0);
         });
     }
 

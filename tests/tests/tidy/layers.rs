@@ -54,9 +54,8 @@ const LAYERS: [Layer; 11] = [
 ];
 
 /// Nothing under `core/` does I/O, has a runtime, or reads a clock.
-const DENIED_IN_CORE: [&str; 24] = [
-    "glommio",
-    "glommio-ng",
+const DENIED_IN_CORE: [&str; 23] = [
+    "async-task",
     "io-uring",
     "libc",
     "nix",
@@ -82,12 +81,13 @@ const DENIED_IN_CORE: [&str; 24] = [
 ];
 
 /// Crates with one home.
-const HOMES: [(&str, &[&str]); 5] = [
-    ("glommio-ng", &["pelton-transport"]),
+const HOMES: [(&str, &[&str]); 6] = [
+    ("io-uring", &["pelton-transport"]),
+    ("async-task", &["pelton-transport"]),
     ("rkyv", &["pelton-storage"]),
     ("mimalloc", &["pelton"]),
     ("clap", &["pelton", "pelton-perf"]),
-    // No async runtime but the one.
+    // No async runtime but our own.
     ("tokio", &[]),
 ];
 
@@ -153,9 +153,9 @@ mod tests {
         check("pelton-model", "core/model", "bytes", 0);
         check("pelton-model", "core/model", "libc", 1);
         check("pelton-machine", "core/machine", "rustix", 1);
-        check("pelton-broker", "net/broker", "glommio-ng", 1);
+        check("pelton-broker", "net/broker", "io-uring", 1);
         check("pelton-broker", "net/broker", "tokio", 1);
-        check("pelton-storage", "storage", "glommio-ng", 1);
+        check("pelton-storage", "storage", "async-task", 1);
         check("pelton-extra", "extra", "bytes", 1);
     }
 

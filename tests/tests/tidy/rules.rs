@@ -25,11 +25,17 @@ const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// Where `unsafe` may be written.
-const UNSAFE_FILES: [&str; 2] =
-    ["net/transport/src/glommio/connection.rs", "storage/src/disk/write_back.rs"];
+const UNSAFE_FILES: [&str; 3] = [
+    // The spare capacity that a receive has filled.
+    "net/transport/src/ring/connection.rs",
+    // Operations are put on the kernel's ring.
+    "net/transport/src/ring/driver.rs",
+    "storage/src/disk/write_back.rs",
+];
 
-/// Where the runtime may be named.
-const RUNTIME_HOMES: [&str; 1] = ["net/transport/src/glommio/"];
+/// What the runtime is made of, and where that may be named.
+const RUNTIME_CRATES: [&str; 2] = ["io_uring", "async_task"];
+const RUNTIME_HOMES: [&str; 1] = ["net/transport/src/ring/"];
 
 /// Where `Arc`, locks and atomics may be used, and why.
 const SHARED_STATE_HOMES: [&str; 9] = [
@@ -44,8 +50,8 @@ const SHARED_STATE_HOMES: [&str; 9] = [
     "net/broker/src/controller/",
     // Signals, stop and the first error cross threads.
     "net/transport/src/boot/",
-    // The bell, the helper thread and the mesh are how threads reach a shard.
-    "net/transport/src/glommio/",
+    // Wakers, the bell, the helper threads and the mesh are how threads reach a shard.
+    "net/transport/src/ring/",
     "net/cli/src/",
 ];
 
@@ -160,21 +166,20 @@ fn unsafe_code(file: &File) -> Vec<Finding> {
     find(file, "unsafe", &["unsafe"], "only in the files that tidy lists")
 }
 
-/// The crate's name in a path; modules called `glommio` of our own come behind `crate::`, another path, or `mod`.
+/// The crates' names in a path; a function of ours may be called `io_uring`.
 fn runtime_names(file: &File) -> Vec<Finding> {
     if RUNTIME_HOMES.iter().any(|home| file.is_below(home)) {
         return Vec::new();
     }
+    let names = |line: &str, name: &str| {
+        let paths = [format!("{name}::"), format!("extern crate {name}"), format!("use {name}")];
+        paths.iter().any(|path| has_word(line, path))
+    };
     let lines = file.code.lines().enumerate();
     lines
-        .filter(|(_, line)| {
-            has_word(line, "glommio::") && !line.contains("::glommio::")
-                || has_word(line, "extern crate glommio")
-                || has_word(line, "use glommio")
-        })
+        .filter(|(_, line)| RUNTIME_CRATES.iter().any(|name| names(line, name)))
         .map(|(number, _)| {
-            let what =
-                "the runtime is named in its two adapters only: use `trait Disk` or `trait Net`";
+            let what = "the ring and its tasks have one home: use `trait Net`";
             Finding::new("runtime", file, number + 1, what)
         })
         .collect()
@@ -323,11 +328,10 @@ mod tests {
         check(unsafe_code, "storage/src/a.rs", "x\nunsafe { y }", &[2]);
         check(unsafe_code, UNSAFE_FILES[0], "unsafe { y }", &[]);
         check(unsafe_code, "storage/src/a.rs", "#![forbid(unsafe_code)]", &[]);
-        check(runtime_names, "net/broker/src/a.rs", "use glommio::Task;", &[1]);
-        check(runtime_names, "net/broker/src/a.rs", "fn f() { glommio::yield_now() }", &[1]);
-        check(runtime_names, "net/cli/src/a.rs", "use pelton_transport::glommio::GlommioNet;", &[]);
-        check(runtime_names, "net/transport/src/lib.rs", "pub mod glommio;", &[]);
-        check(runtime_names, "net/transport/src/glommio/a.rs", "use glommio::Task;", &[]);
+        check(runtime_names, "net/broker/src/a.rs", "use io_uring::IoUring;", &[1]);
+        check(runtime_names, "storage/src/a.rs", "fn f() { async_task::spawn() }", &[1]);
+        check(runtime_names, "net/cli/src/a.rs", "match checks::io_uring() {}", &[]);
+        check(runtime_names, "net/transport/src/ring/a.rs", "use io_uring::IoUring;", &[]);
         check(snapshots, "storage/src/log/mod.rs", "use rkyv::Archive;", &[1]);
     }
 
@@ -359,7 +363,7 @@ mod tests {
             &[2, 1],
         );
         check(shared_state, "core/machine/src/a.rs", "use std::sync::atomic::AtomicU64;", &[1]);
-        check(shared_state, "net/transport/src/glommio/mesh.rs", "use std::sync::Arc;", &[]);
+        check(shared_state, "net/transport/src/ring/mesh.rs", "use std::sync::Arc;", &[]);
     }
 
     #[test]

@@ -13,8 +13,6 @@ pub(super) struct Machine {
     pub(super) kernel: Kernel,
     /// Why there is no io_uring, if there is none.
     pub(super) io_uring: Result<(), IoUringRefused>,
-    /// Memory the process may lock, bytes.
-    pub(super) memlock: Limit,
     /// Files the process may open.
     pub(super) open_files: Limit,
     /// The cores it may use.
@@ -62,7 +60,6 @@ pub(super) fn machine() -> Machine {
     Machine {
         kernel: checks::kernel(),
         io_uring: checks::io_uring(),
-        memlock: checks::memlock(),
         open_files: checks::open_files(),
         cores: cores::available(),
         cores_online: std::fs::read_to_string("/sys/devices/system/cpu/online")

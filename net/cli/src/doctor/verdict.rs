@@ -1,14 +1,14 @@
 //! Judgements over facts: fine, costs something, or fails; what it costs and what to do.
 
-use pelton_transport::checks::{IoUringRefused, Kernel, Limit, MEMLOCK_BYTES_MIN};
+use pelton_transport::checks::{IoUringRefused, Kernel, Limit};
 
 use super::facts::{Directory, Facts, Machine};
 use crate::output::bytes;
 use crate::serve::ranges;
 
 /// The oldest kernel the runtime works on.
-const KERNEL_MIN: (u32, u32) = (5, 8);
-/// From here the common filesystems take buffered writes without a worker thread.
+const KERNEL_MIN: (u32, u32) = (5, 13);
+/// From here a shard's ring does its work when the shard asks for it, and interrupts nothing else.
 const KERNEL_GOOD: (u32, u32) = (6, 1);
 /// Fewer open files than this limit connections and partitions of a serious broker.
 const OPEN_FILES_GOOD: u64 = 65_536;
@@ -86,7 +86,6 @@ pub(super) fn machine(facts: &Machine) -> Vec<Finding> {
     vec![
         kernel(&facts.kernel),
         io_uring(&facts.io_uring),
-        memlock(facts.memlock),
         open_files(facts.open_files),
         cores(&facts.cores, facts.cores_online),
         huge_pages(facts.huge_pages.as_deref()),
@@ -99,14 +98,14 @@ fn kernel(kernel: &Kernel) -> Finding {
         return Finding::fails(
             "kernel",
             found,
-            "update to Linux 5.8 or later, best 6.1 or later",
+            "update to Linux 5.13 or later, best 6.1 or later",
         );
     }
     if kernel.version < KERNEL_GOOD {
         return Finding::costs(
             "kernel",
             found,
-            "ring writes go through kernel worker threads",
+            "the ring interrupts the shard where it should wait to be asked",
             "update to Linux 6.1 or later",
         );
     }
@@ -129,30 +128,12 @@ pub(super) fn io_uring_remedy(refused: &IoUringRefused) -> String {
         IoUringRefused::NotPermitted {
             disabled: Some(0) | None,
         } => "allow the io_uring calls in the seccomp profile (docker: --security-opt seccomp=unconfined)",
-        IoUringRefused::NotSupported => "use Linux 5.8 or later, outside of sandboxes such as gVisor",
-        IoUringRefused::NoMemory => {
-            "raise the memlock limit: ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit"
-        }
+        IoUringRefused::NotSupported => "use Linux 5.13 or later, outside of sandboxes such as gVisor",
+        IoUringRefused::TooOld => "update to Linux 5.13 or later, best 6.1 or later",
+        IoUringRefused::NoMemory => "give the process more memory (its control group's limit)",
         IoUringRefused::Other(_) => "run pelton doctor where the broker is to run",
     }
     .to_owned()
-}
-
-fn memlock(limit: Limit) -> Finding {
-    // The start raises the soft limit to the hard one.
-    match limit.hard {
-        None => Finding::fine("memlock", "unlimited"),
-        Some(most) if most < MEMLOCK_BYTES_MIN => Finding::fails(
-            "memlock",
-            format!(
-                "at most {}, needed {}",
-                bytes(most),
-                bytes(MEMLOCK_BYTES_MIN)
-            ),
-            "ulimit -l unlimited, LimitMEMLOCK=infinity in the unit, or docker --ulimit memlock=-1",
-        ),
-        Some(most) => Finding::fine("memlock", bytes(most)),
-    }
 }
 
 fn open_files(limit: Limit) -> Finding {
@@ -284,14 +265,12 @@ mod tests {
                 version,
             })
         };
-        check(&linux((5, 4)), Grade::Fails);
+        check(&linux((5, 12)), Grade::Fails);
+        check(&linux((5, 13)), Grade::Costs);
         check(&linux((5, 15)), Grade::Costs);
         check(&linux((6, 1)), Grade::Fine);
         check(&io_uring(&Ok(())), Grade::Fine);
         check(&io_uring(&Err(IoUringRefused::NotSupported)), Grade::Fails);
-        check(&memlock(limit(Some(64 * 1024))), Grade::Fails);
-        check(&memlock(limit(Some(MEMLOCK_BYTES_MIN))), Grade::Fine);
-        check(&memlock(limit(None)), Grade::Fine);
         check(&open_files(limit(Some(4096))), Grade::Costs);
         check(&open_files(limit(Some(1 << 20))), Grade::Fine);
         check(&huge_pages(Some("always")), Grade::Costs);
@@ -326,7 +305,8 @@ mod tests {
             "seccomp",
         );
         check(&IoUringRefused::NotPermitted { disabled: None }, "seccomp");
-        check(&IoUringRefused::NotSupported, "Linux 5.8");
-        check(&IoUringRefused::NoMemory, "memlock");
+        check(&IoUringRefused::NotSupported, "Linux 5.13");
+        check(&IoUringRefused::TooOld, "Linux 5.13");
+        check(&IoUringRefused::NoMemory, "memory");
     }
 }

@@ -12,8 +12,8 @@ use pelton_broker::shard::message::Message;
 use pelton_model::config::broker::BrokerConfig;
 use pelton_storage::disk::kernel::{Helper, KernelDisk};
 use pelton_transport::boot::{BootOptions, ShardContext, run_shards};
-use pelton_transport::glommio::{GlommioMesh, GlommioNet};
 use pelton_transport::net::Net;
+use pelton_transport::ring::{RingMesh, RingNet};
 use pelton_transport::{boot, checks, probe_bind};
 
 /// Told the bound addresses, in the order of the listeners, when clients can connect.
@@ -31,19 +31,19 @@ pub(super) struct ServeOptions {
     pub(super) on_listening: OnListening,
 }
 
-/// The broker on glommio.
+/// The broker on the kernel's files and sockets.
 #[derive(Debug)]
-enum Glommio {}
+enum Kernel {}
 
-impl Env for Glommio {
+impl Env for Kernel {
     type Disk = KernelDisk<ShardHelper>;
-    type Net = GlommioNet;
-    type Mesh = GlommioMesh<Message>;
+    type Net = RingNet;
+    type Mesh = RingMesh<Message>;
 }
 
 /// The shard's helper threads, for what would wait for the device.
 #[derive(Clone, Debug)]
-struct ShardHelper(GlommioNet);
+struct ShardHelper(RingNet);
 
 impl Helper for ShardHelper {
     async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
@@ -121,7 +121,7 @@ pub(super) fn run(config: BrokerConfig, options: ServeOptions) -> Result<(), Boo
         let on_listening = Arc::clone(&on_listening);
         async move {
             let stop = context.stop();
-            let start = Start::<Glommio> {
+            let start = Start::<Kernel> {
                 config,
                 net: context.net.clone(),
                 disk: KernelDisk::new(ShardHelper(context.net.clone())),

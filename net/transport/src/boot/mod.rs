@@ -1,6 +1,6 @@
 //! Starting and ending the shards of a process: one thread, one executor, one end of the mesh each.
 //!
-//! 1. Threads of the process are started here and nowhere else (and by the runtime, its helpers).
+//! 1. Threads of the process are started here and nowhere else, save a shard's helpers.
 //! 2. Nothing runs on any shard until every shard has its executor: a start fails whole, with one error.
 //! 3. The first error (or panic) of a shard asks the others to stop; all threads are joined before the error is told.
 //! 4. A shard's end of the mesh closes when its main future ends; its executor ends after its helpers are idle.
@@ -25,12 +25,10 @@ use self::signals::{EndSender, Event, Events};
 use self::stop::Meeting;
 pub use self::stop::{StopHandle, StopRequested};
 use crate::checks::{self, IoUringRefused};
-use crate::glommio::executor::{Executor, ExecutorOptions};
-use crate::glommio::{GlommioMesh, GlommioNet, MeshSeed, mesh};
 use crate::net::Mesh;
+use crate::ring::executor::{Executor, ExecutorOptions};
+use crate::ring::{MeshSeed, RingMesh, RingNet, mesh};
 
-/// Entries of a submission ring: more than the completions of any ordinary turn (`glommio/executor.rs`).
-const RING_DEPTH: usize = 1024;
 /// Messages a mesh queue holds: both directions' credits, and as much again for what needs none (images, control).
 const MESH_CAPACITY: usize = 4 * limits::MESH_CREDITS;
 
@@ -98,9 +96,9 @@ impl BootOptions {
 #[derive(Debug)]
 pub struct ShardContext<M> {
     /// Time, tasks and sockets of this shard.
-    pub net: GlommioNet,
+    pub net: RingNet,
     /// This shard's end of the mesh.
-    pub mesh: GlommioMesh<M>,
+    pub mesh: RingMesh<M>,
     /// This shard.
     pub shard: ShardId,
     /// The number of shards.
@@ -234,7 +232,6 @@ where
             executor: ExecutorOptions {
                 core: options.core_of(shard.0),
                 spin: options.spin,
-                ring_depth: RING_DEPTH,
             },
             shard_count,
             stop: options.stop.clone(),
@@ -259,25 +256,20 @@ where
 /// When the current thread already runs an executor.
 pub fn block_on<T, F, R>(main: F) -> Result<T, BootError<std::convert::Infallible>>
 where
-    F: FnOnce(GlommioNet) -> R,
+    F: FnOnce(RingNet) -> R,
     R: Future<Output = T>,
 {
     checks::io_uring().map_err(BootError::IoUring)?;
     let options = ExecutorOptions {
         core: None,
         spin: Duration::ZERO,
-        ring_depth: RING_DEPTH,
     };
     let executor = Executor::make(options).map_err(|source| BootError::Start {
         shard: ShardId(0),
         core: None,
         source,
     })?;
-    executor.run(main).map_err(|source| BootError::Start {
-        shard: ShardId(0),
-        core: None,
-        source,
-    })
+    Ok(executor.run(main))
 }
 
 /// Everything a shard's thread is started with.
@@ -408,8 +400,7 @@ fn shard_thread<M, E, F, R>(
     let shard = plan.seed.shard();
     let core = plan.executor.core;
     let meeting = Arc::clone(&plan.meeting);
-    let made = catch_unwind(|| Executor::make(plan.executor));
-    let made = made.unwrap_or_else(|_| Err(io::Error::other("the runtime panicked")));
+    let made = Executor::make(plan.executor);
     let told = match &made {
         Ok(_) => ready.send(Ok(())),
         Err(source) => ready.send(Err(BootError::Start {
@@ -419,15 +410,10 @@ fn shard_thread<M, E, F, R>(
         })),
     };
     if let (Ok(executor), Ok(()), Ok(())) = (made, told, opened.recv()) {
-        let run = catch_unwind(AssertUnwindSafe(|| run_shard(&executor, plan)));
+        let run = catch_unwind(AssertUnwindSafe(|| run_shard(executor, plan)));
         let result = match run {
-            Ok(Ok(Ok(()))) => Ok(()),
-            Ok(Ok(Err(source))) => Err(BootError::Shard { shard, source }),
-            Ok(Err(source)) => Err(BootError::Start {
-                shard,
-                core,
-                source,
-            }),
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(source)) => Err(BootError::Shard { shard, source }),
             Err(_) => Err(BootError::Panicked(shard)),
         };
         results.send(result).unwrap_or(());
@@ -436,7 +422,7 @@ fn shard_thread<M, E, F, R>(
     end.send();
 }
 
-fn run_shard<M, E, F, R>(executor: &Executor, plan: ShardPlan<M, F>) -> io::Result<Result<(), E>>
+fn run_shard<M, E, F, R>(executor: Executor, plan: ShardPlan<M, F>) -> Result<(), E>
 where
     M: Send + 'static,
     F: Fn(ShardContext<M>) -> R,
@@ -452,7 +438,7 @@ where
     } = plan;
     executor.run(|net| async move {
         let shard = seed.shard();
-        let mesh = seed.into_mesh(&net);
+        let mesh = seed.into_mesh();
         let context = ShardContext {
             net,
             mesh: mesh.clone(),

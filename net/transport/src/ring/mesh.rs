@@ -5,7 +5,7 @@
 //!    looks once more. Both sides are sequentially consistent, so one of them sees the other.
 //! 3. Only the first message to a waiting receiver rings its shard's bell.
 //! 4. The receiver takes what a queue holds in one go, so a lock is held for a push or a swap, never for work.
-//! 5. A receiver that always finds messages still lets the reactor look at everything else.
+//! 5. A receiver that always finds messages still lets the shard look at everything else.
 //! 6. Memory follows use: an idle pair costs one empty queue, not its capacity.
 //!
 //! Not here: credits (`limits::MESH_CREDITS`) and who answers whom; the broker keeps count so that a queue cannot be
@@ -18,12 +18,10 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use pelton_model::ShardId;
 
-use super::bell::BellWaker;
-use super::runtime::{GlommioNet, Runtime};
 use crate::net::{Mesh, MeshRefused};
 
 /// Messages received without a pause before the rest of the shard gets its turn.
@@ -43,7 +41,7 @@ struct Inbox<M> {
     /// The receiver waits and wants to be woken.
     waiting: AtomicBool,
     closed: AtomicBool,
-    waker: Mutex<Option<Arc<BellWaker>>>,
+    waker: Mutex<Option<Waker>>,
     /// By sender; the entry of the receiver itself carries what it sends to itself.
     queues: Box<[Queue<M>]>,
 }
@@ -60,11 +58,10 @@ struct End<M> {
     inboxes: Arc<[Inbox<M>]>,
     taken: RefCell<Taken<M>>,
     run: Cell<u32>,
-    runtime: Rc<Runtime>,
 }
 
 /// One shard's end of the mesh; clones are the same end.
-pub struct GlommioMesh<M>(Rc<End<M>>);
+pub struct RingMesh<M>(Rc<End<M>>);
 
 /// An end on its way to its shard's thread.
 pub(crate) struct MeshSeed<M> {
@@ -96,9 +93,9 @@ impl<M> MeshSeed<M> {
         self.shard
     }
 
-    /// Makes the end of the shard that `net` belongs to.
-    pub(crate) fn into_mesh(self, net: &GlommioNet) -> GlommioMesh<M> {
-        GlommioMesh(Rc::new(End {
+    /// Makes the end of the shard on whose thread it is.
+    pub(crate) fn into_mesh(self) -> RingMesh<M> {
+        RingMesh(Rc::new(End {
             shard: self.shard,
             capacity: self.capacity,
             inboxes: self.inboxes,
@@ -107,7 +104,6 @@ impl<M> MeshSeed<M> {
                 messages: VecDeque::new(),
             }),
             run: Cell::new(0),
-            runtime: Rc::clone(net.runtime()),
         }))
     }
 }
@@ -155,11 +151,11 @@ impl<M> Inbox<M> {
         }
     }
 
-    fn wait(&self, context: &Context<'_>, runtime: &Runtime) {
+    fn wait(&self, context: &Context<'_>) {
         let mut waker = lock(&self.waker);
         match waker.as_ref() {
             Some(known) if known.will_wake(context.waker()) => {}
-            Some(_) | None => *waker = Some(BellWaker::new(runtime.bell(), context.waker())),
+            Some(_) | None => *waker = Some(context.waker().clone()),
         }
         drop(waker);
         self.waiting.store(true, Ordering::Relaxed);
@@ -202,7 +198,7 @@ impl<M> End<M> {
             return Poll::Ready(Some(message));
         }
         self.run.set(0);
-        inbox.wait(context, &self.runtime);
+        inbox.wait(context);
         let message = self.next();
         if message.is_none() {
             return Poll::Pending;
@@ -212,7 +208,7 @@ impl<M> End<M> {
     }
 }
 
-impl<M: Send + 'static> Mesh<M> for GlommioMesh<M> {
+impl<M: Send + 'static> Mesh<M> for RingMesh<M> {
     fn shard(&self) -> ShardId {
         self.0.shard
     }
@@ -235,7 +231,7 @@ impl<M: Send + 'static> Mesh<M> for GlommioMesh<M> {
     async fn recv(&self) -> Option<(ShardId, M)> {
         if self.0.run.get() >= RECV_RUN_MAX {
             self.0.run.set(0);
-            self.0.runtime.pass().await;
+            futures_lite::future::yield_now().await;
         }
         poll_fn(|context| self.0.poll_recv(context)).await
     }
@@ -253,15 +249,15 @@ impl<M: Send + 'static> Mesh<M> for GlommioMesh<M> {
     }
 }
 
-impl<M> Clone for GlommioMesh<M> {
+impl<M> Clone for RingMesh<M> {
     fn clone(&self) -> Self {
         Self(Rc::clone(&self.0))
     }
 }
 
-impl<M> fmt::Debug for GlommioMesh<M> {
+impl<M> fmt::Debug for RingMesh<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GlommioMesh")
+        f.debug_struct("RingMesh")
             .field("shard", &self.0.shard)
             .field("shard_count", &self.0.inboxes.len())
             .finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! A listening socket on the reactor.
+//! A listening socket on the ring.
 //!
 //! Not here: limits on the number of connections and what to do about accept errors; the caller backs off.
 
@@ -6,12 +6,14 @@ use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
-use glommio::io::PollableFd;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use super::connection::GlommioConnection;
+use super::connection::RingConnection;
+use super::driver::Driver;
+use super::readiness::Polled;
 use crate::net::{Listener, SocketOptions};
 use crate::socket;
 
@@ -20,45 +22,51 @@ const ACCEPT_RUN_MAX: u32 = 16;
 
 /// [`Listener`] on the shard it was bound on.
 #[derive(Debug)]
-pub struct GlommioListener {
-    socket: PollableFd<OwnedFd>,
+pub struct RingListener {
+    driver: Rc<Driver>,
+    socket: Polled,
     local: SocketAddr,
     run: Cell<u32>,
 }
 
-impl GlommioListener {
-    pub(crate) fn bind(address: SocketAddr, options: SocketOptions) -> io::Result<Self> {
+impl RingListener {
+    pub(super) fn bind(
+        driver: &Rc<Driver>,
+        address: SocketAddr,
+        options: SocketOptions,
+    ) -> io::Result<Self> {
         let socket = OwnedFd::from(socket::listening(address, options)?);
         let local = rustix::net::getsockname(&socket)?.try_into()?;
         Ok(Self {
-            socket: PollableFd::new(socket)?,
+            driver: Rc::clone(driver),
+            socket: Polled::new(driver, socket),
             local,
             run: Cell::new(0),
         })
     }
 }
 
-impl Listener for GlommioListener {
-    type Connection = GlommioConnection;
+impl Listener for RingListener {
+    type Connection = RingConnection;
 
-    async fn accept(&self) -> io::Result<GlommioConnection> {
+    async fn accept(&self) -> io::Result<RingConnection> {
         if self.run.get() >= ACCEPT_RUN_MAX {
             self.run.set(0);
-            // Through the ring: the reactor looks at everything else on the way.
-            self.socket.readable().await?;
+            futures_lite::future::yield_now().await;
         }
         self.run.set(self.run.get() + 1);
         loop {
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            match rustix::net::acceptfrom_with(self.socket.get_ref(), flags) {
+            match rustix::net::acceptfrom_with(self.socket.get(), flags) {
                 Ok((socket, peer)) => {
                     let peer = peer.ok_or(io::ErrorKind::ConnectionAborted)?.try_into()?;
-                    return GlommioConnection::new(socket, peer, self.local);
+                    return Ok(RingConnection::new(&self.driver, socket, peer, self.local));
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
                     self.run.set(0);
-                    self.socket.readable().await?;
+                    self.socket.on_nothing_to_read();
+                    self.socket.readable().await;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -76,18 +84,18 @@ mod tests {
 
     use super::*;
     use crate::boot::block_on;
-    use crate::net::Connection;
+    use crate::net::{Connection, Net};
 
     // Goal: accepted sockets have the options that only their listener was given. Method: ask the kernel.
     #[test]
     fn options_are_inherited() {
-        block_on(|_| async {
+        block_on(|net| async move {
             let options = SocketOptions {
                 send_buffer_bytes: Some(100 * 1024),
                 receive_buffer_bytes: Some(50 * 1024),
             };
-            let listener = GlommioListener::bind("[::1]:0".parse().unwrap(), options).unwrap();
-            let client = GlommioConnection::connect(listener.local).await.unwrap();
+            let listener = net.listen("[::1]:0".parse().unwrap(), options).unwrap();
+            let client = net.connect(listener.local).await.unwrap();
             let server = listener.accept().await.unwrap();
             assert_eq!(server.peer_addr(), client.local_addr());
             let socket = server.socket();

@@ -1,7 +1,5 @@
 //! The helper threads of a shard, for work that would block or hog it. Each is started when work finds no idle one.
 //!
-//! Not the runtime's pool: its completions wake a shard in the way that `bell.rs` avoids.
-//!
 //! 1. Work once begun runs to its end, whether or not anyone waits for it.
 //! 2. A shard ends only after its helpers have.
 //! 3. Work is begun in the order in which it was given; with one thread it also ends in that order.
@@ -14,10 +12,8 @@ use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::thread::{self, JoinHandle};
-
-use super::bell::{Bell, BellWaker};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -47,7 +43,7 @@ pub(crate) struct Helper {
 
 struct Slot<T> {
     result: Option<Result<T, Box<dyn Any + Send>>>,
-    waker: Option<Arc<BellWaker>>,
+    waker: Option<Waker>,
 }
 
 impl Helper {
@@ -73,7 +69,6 @@ impl Helper {
     /// Runs `work` on a helper's thread. Works here when no thread can be had.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        bell: &Arc<Bell>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> T {
         let slot = Arc::new(Mutex::new(Slot {
@@ -96,7 +91,7 @@ impl Helper {
             match slot.result.take() {
                 Some(result) => Poll::Ready(result),
                 None => {
-                    slot.waker = Some(BellWaker::new(bell, context.waker()));
+                    slot.waker = Some(context.waker().clone());
                     Poll::Pending
                 }
             }

@@ -1,7 +1,7 @@
 //! A connected stream socket: inline nonblocking calls, the ring only to wait.
 //!
 //! 1. One `recv` call per turn in the common case: a read that did not fill its space has emptied the socket, so the
-//!    next one waits first instead of asking for EAGAIN. Polls are level-triggered: nothing can be missed.
+//!    next one waits first instead of asking for EAGAIN (`readiness.rs`: nothing is missed by that).
 //! 2. One vectored write per run of in-memory slices; `sendfile` in chunks small enough to be fair.
 //! 3. A connection that is always ready still yields to the rest of the shard.
 //! 4. `shutdown` is the kernel's: it ends the polls of both directions, so no wake-up of our own can be lost.
@@ -12,14 +12,16 @@ use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
 use bytes::{Buf, BytesMut};
-use glommio::io::PollableFd;
 use pelton_model::limits::RECV_BYTES_MAX;
 use pelton_model::slice::{FileRange, Slice};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 
+use super::driver::Driver;
+use super::readiness::Polled;
 use crate::net::Connection;
 use crate::socket;
 
@@ -34,48 +36,54 @@ const RECV_RUN_BYTES_MAX: usize = 1024 * 1024;
 
 /// [`Connection`] of the shard it was accepted or connected on.
 #[derive(Debug)]
-pub struct GlommioConnection {
-    socket: PollableFd<OwnedFd>,
+pub struct RingConnection {
+    socket: Polled,
     peer: SocketAddr,
     listener: SocketAddr,
-    /// The last read emptied the socket: wait before the next.
-    drained: Cell<bool>,
     received_run_bytes: Cell<usize>,
     closed: Cell<bool>,
 }
 
-impl GlommioConnection {
+impl RingConnection {
     /// Takes a connected, nonblocking socket.
-    pub(crate) fn new(socket: OwnedFd, peer: SocketAddr, listener: SocketAddr) -> io::Result<Self> {
-        Ok(Self {
-            socket: PollableFd::new(socket)?,
-            peer,
-            listener,
-            drained: Cell::new(false),
-            received_run_bytes: Cell::new(0),
-            closed: Cell::new(false),
-        })
+    pub(super) fn new(
+        driver: &Rc<Driver>,
+        socket: OwnedFd,
+        peer: SocketAddr,
+        listener: SocketAddr,
+    ) -> Self {
+        Self::of(Polled::new(driver, socket), peer, listener)
     }
 
-    pub(crate) async fn connect(address: SocketAddr) -> io::Result<Self> {
+    fn of(socket: Polled, peer: SocketAddr, listener: SocketAddr) -> Self {
+        Self {
+            socket,
+            peer,
+            listener,
+            received_run_bytes: Cell::new(0),
+            closed: Cell::new(false),
+        }
+    }
+
+    pub(super) async fn connect(driver: &Rc<Driver>, address: SocketAddr) -> io::Result<Self> {
         let socket = socket::connecting(address)?;
         let connected = socket.connect(&address.into());
-        let socket = PollableFd::new(OwnedFd::from(socket))?;
+        let socket = Polled::new(driver, OwnedFd::from(socket));
         match connected {
             Ok(()) => {}
             Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {
-                socket.writable().await?;
-                rustix::net::sockopt::socket_error(socket.get_ref())??;
+                socket.writable().await;
+                rustix::net::sockopt::socket_error(socket.get())??;
             }
             Err(error) => return Err(error),
         }
-        let local = rustix::net::getsockname(socket.get_ref())?.try_into()?;
-        Self::new(socket.into_inner(), address, local)
+        let local = rustix::net::getsockname(socket.get())?.try_into()?;
+        Ok(Self::of(socket, address, local))
     }
 
     #[cfg(test)]
     pub(crate) fn socket(&self) -> &OwnedFd {
-        self.socket.get_ref()
+        self.socket.get()
     }
 
     async fn send_all(&self, slices: &mut [Slice]) -> io::Result<()> {
@@ -87,23 +95,22 @@ impl GlommioConnection {
             }
             if run_bytes >= SEND_RUN_BYTES_MAX {
                 run_bytes = 0;
-                // Through the ring: the reactor looks at everything else on the way.
-                self.socket.writable().await?;
+                futures_lite::future::yield_now().await;
             }
-            match send_some(self.socket.get_ref(), &slices[first..]) {
+            match send_some(self.socket.get(), &slices[first..]) {
                 Ok(Sent { bytes, asked }) => {
                     run_bytes += bytes;
                     first += advance(&mut slices[first..], bytes);
                     if bytes < asked {
                         // The socket took what it has room for.
                         run_bytes = 0;
-                        self.socket.writable().await?;
+                        self.socket.writable().await;
                     }
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
                     run_bytes = 0;
-                    self.socket.writable().await?;
+                    self.socket.writable().await;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -112,33 +119,33 @@ impl GlommioConnection {
     }
 }
 
-impl Connection for GlommioConnection {
+impl Connection for RingConnection {
     async fn recv(&self, buffer: &mut BytesMut) -> io::Result<usize> {
         assert!(buffer.len() < buffer.capacity(), "recv needs room");
         if self.received_run_bytes.get() >= RECV_RUN_BYTES_MAX {
             self.received_run_bytes.set(0);
-            // Through the ring: the reactor looks at everything else on the way.
-            self.socket.readable().await?;
+            futures_lite::future::yield_now().await;
         }
         loop {
             if self.closed.get() {
                 return Ok(0);
             }
-            if self.drained.get() {
+            if !self.socket.may_be_readable() {
                 self.received_run_bytes.set(0);
-                self.socket.readable().await?;
-                self.drained.set(false);
+                self.socket.readable().await;
                 continue;
             }
-            match recv_some(self.socket.get_ref(), buffer) {
+            match recv_some(self.socket.get(), buffer) {
                 Ok(Received { bytes, asked }) => {
-                    self.drained.set(bytes < asked);
+                    if bytes < asked {
+                        self.socket.on_short_read();
+                    }
                     self.received_run_bytes
                         .set(self.received_run_bytes.get() + bytes);
                     return Ok(bytes);
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => self.drained.set(true),
+                Err(Errno::AGAIN) => self.socket.on_nothing_to_read(),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -153,7 +160,7 @@ impl Connection for GlommioConnection {
     fn shutdown(&self) {
         self.closed.set(true);
         // ENOTCONN: the peer has reset it already; its polls have ended by that.
-        rustix::net::shutdown(self.socket.get_ref(), Shutdown::Both).unwrap_or(());
+        rustix::net::shutdown(self.socket.get(), Shutdown::Both).unwrap_or(());
     }
 
     fn peer_addr(&self) -> SocketAddr {
@@ -162,7 +169,7 @@ impl Connection for GlommioConnection {
 
     fn local_addr(&self) -> SocketAddr {
         // A listener on the wildcard address does not know which address the peer came in by; ask only when asked.
-        rustix::net::getsockname(self.socket.get_ref())
+        rustix::net::getsockname(self.socket.get())
             .ok()
             .and_then(|address| address.try_into().ok())
             .unwrap_or(self.listener)
