@@ -10,7 +10,7 @@ use pelton_client::{
     Client, ClientError, ConsumedRecord, GroupConsumer, GroupOptions, OffsetQuery, OffsetReset,
     PartitionPosition, Str,
 };
-use pelton_transport::glommio::GlommioNet;
+use pelton_transport::ring::RingNet;
 
 use super::{POLL, Printer, offsets, options, partitions};
 use crate::args::ConsumeArgs;
@@ -24,7 +24,7 @@ const SESSION_TIMEOUT_MS: i32 = 10_000;
 
 /// Prints records of the member's partitions.
 pub(super) async fn consume(
-    client: Client<GlommioNet>,
+    client: Client<RingNet>,
     args: &ConsumeArgs,
     group: &str,
 ) -> Result<(), CliError> {

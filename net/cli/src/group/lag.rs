@@ -11,8 +11,8 @@ use pelton_client::{
     OffsetReset, Position, Str,
 };
 use pelton_model::ErrorCode;
-use pelton_transport::glommio::GlommioNet;
 use pelton_transport::net::Net;
+use pelton_transport::ring::RingNet;
 
 /// A partition that a group reads, or has read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ const LOOK_POLL: Duration = Duration::from_millis(100);
 
 /// Every partition that a group reads or has offsets of.
 pub(super) async fn of(
-    client: &Client<GlommioNet>,
+    client: &Client<RingNet>,
     group: &GroupDescription,
 ) -> Result<Vec<PartitionLag>, ClientError> {
     let admin = Admin::new(client);
@@ -73,7 +73,7 @@ pub(super) async fn of(
 
 /// The ends of those partitions that exist.
 pub(super) async fn ends(
-    client: &Client<GlommioNet>,
+    client: &Client<RingNet>,
     keys: &BTreeSet<(Str, i32)>,
 ) -> Result<BTreeMap<(Str, i32), i64>, ClientError> {
     let topics: BTreeSet<&Str> = keys.iter().map(|(topic, _)| topic).collect();
@@ -102,10 +102,7 @@ pub(super) async fn ends(
 }
 
 /// Reads the first record that is not committed of each partition that is behind, and tells its age.
-async fn add_times(
-    client: &Client<GlommioNet>,
-    lags: &mut [PartitionLag],
-) -> Result<(), ClientError> {
+async fn add_times(client: &Client<RingNet>, lags: &mut [PartitionLag]) -> Result<(), ClientError> {
     let mut behind: BTreeMap<(Str, i32), usize> = BTreeMap::new();
     let mut assignment = Vec::new();
     for (index, lag) in lags.iter_mut().enumerate() {

@@ -8,7 +8,7 @@ use std::io::Write;
 
 use pelton_client::{Admin, Client, ClientError, GroupDescription, Str};
 use pelton_model::ErrorCode;
-use pelton_transport::glommio::GlommioNet;
+use pelton_transport::ring::RingNet;
 
 use self::lag::PartitionLag;
 use crate::args::{GroupCommand, GroupDeleteArgs, GroupDescribeArgs, GroupListArgs};
@@ -49,7 +49,7 @@ fn failed(error: ClientError) -> CliError {
     client::failure(&error)
 }
 
-async fn list(client: Client<GlommioNet>, args: GroupListArgs) -> Result<(), CliError> {
+async fn list(client: Client<RingNet>, args: GroupListArgs) -> Result<(), CliError> {
     let groups = Admin::new(&client).list_groups().await.map_err(failed)?;
     print(&show::list(&groups, args.output))
 }
@@ -60,7 +60,7 @@ struct Described {
     lags: Vec<PartitionLag>,
 }
 
-async fn describe(client: Client<GlommioNet>, args: GroupDescribeArgs) -> Result<(), CliError> {
+async fn describe(client: Client<RingNet>, args: GroupDescribeArgs) -> Result<(), CliError> {
     let admin = Admin::new(&client);
     let names: Vec<Str> = if args.groups.is_empty() {
         let listed = admin.list_groups().await.map_err(failed)?;
@@ -92,7 +92,7 @@ async fn describe(client: Client<GlommioNet>, args: GroupDescribeArgs) -> Result
     }
 }
 
-async fn delete(client: Client<GlommioNet>, args: GroupDeleteArgs) -> Result<(), CliError> {
+async fn delete(client: Client<RingNet>, args: GroupDeleteArgs) -> Result<(), CliError> {
     let admin = Admin::new(&client);
     let mut is_complete = true;
     for name in &args.groups {

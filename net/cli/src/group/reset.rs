@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pelton_client::{Admin, Client, ListedOffset, OffsetQuery, Str};
-use pelton_transport::glommio::GlommioNet;
+use pelton_transport::ring::RingNet;
 
 use super::{advised, failed, print};
 use crate::args::{GroupResetArgs, Output};
@@ -24,10 +24,7 @@ struct Known {
     end: i64,
 }
 
-pub(super) async fn reset(
-    client: Client<GlommioNet>,
-    args: GroupResetArgs,
-) -> Result<(), CliError> {
+pub(super) async fn reset(client: Client<RingNet>, args: GroupResetArgs) -> Result<(), CliError> {
     let admin = Admin::new(&client);
     let group = Str::from(&args.group);
     let known = known(&client, &group, &args).await?;
@@ -46,7 +43,7 @@ pub(super) async fn reset(
 }
 
 async fn known(
-    client: &Client<GlommioNet>,
+    client: &Client<RingNet>,
     group: &Str,
     args: &GroupResetArgs,
 ) -> Result<BTreeMap<Partition, Known>, CliError> {
@@ -103,7 +100,7 @@ async fn known(
 }
 
 async fn target(
-    admin: &Admin<GlommioNet>,
+    admin: &Admin<RingNet>,
     args: &GroupResetArgs,
     partition: &Partition,
     known: Known,
