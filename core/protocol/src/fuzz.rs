@@ -20,6 +20,7 @@ use crate::message::consumer_group_heartbeat::{
 use crate::message::create_partitions::{CreatePartitionsRequest, CreatePartitionsResponse};
 use crate::message::create_topics::{CreateTopicsRequest, CreateTopicsResponse};
 use crate::message::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
+use crate::message::delete_records::{DeleteRecordsRequest, DeleteRecordsResponse};
 use crate::message::delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
 use crate::message::describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
 use crate::message::describe_configs::{DescribeConfigsRequest, DescribeConfigsResponse};
@@ -100,6 +101,8 @@ static TARGETS: &[Target] = &[
     Target::of::<CreateTopicsResponse>(),
     Target::of::<DeleteTopicsRequest>(),
     Target::of::<DeleteTopicsResponse>(),
+    Target::of::<DeleteRecordsRequest>(),
+    Target::of::<DeleteRecordsResponse>(),
     Target::of::<InitProducerIdRequest>(),
     Target::of::<InitProducerIdResponse>(),
     Target::of::<OffsetForLeaderEpochRequest>(),

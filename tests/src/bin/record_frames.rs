@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 /// Longer frames tell nothing more about the codec.
-const FRAME_BYTES_MAX: usize = 3000;
+const FRAME_BYTES_MAX: usize = 6000;
 
 /// Client, API key, version: each is recorded once.
 type Seen = Arc<Mutex<BTreeSet<(String, i16, i16)>>>;
