@@ -6,7 +6,8 @@
 //!    steps before they are unlinked, so that no single call makes the filesystem free gigabytes.
 //! 2. A file that a reader still holds is only unlinked: its bytes stay readable until the last descriptor is closed.
 //! 3. A path stands here once: what is renamed over it takes its place.
-//! 4. What cannot be removed is left to the next start, which removes `.deleted` files and `…-delete` directories.
+//! 4. What cannot be removed, or was not when the process ended, is left to the next start, which puts `.deleted` files and
+//!    `…-delete` directories here again.
 //!
 //! Absent here: clocks and tasks. The owner calls [`Trash::empty`] from time to time.
 
@@ -28,6 +29,8 @@ use crate::segment::{FileKind, Segment};
 enum Waste<D: Disk> {
     /// The files of a segment.
     Segment(Rc<Segment<D>>),
+    /// A file that a start found, or put aside; nobody reads it.
+    File,
     /// A directory with everything in it, and descriptors of its files that were in use when it was renamed.
     Directory(Vec<Weak<OwnedFd>>),
 }
@@ -103,6 +106,11 @@ impl<D: Disk> Trash<D> {
     pub(crate) fn put_segment(&self, segment: Rc<Segment<D>>, due: Monotonic) {
         assert!(segment.is_doomed());
         self.put(segment.path(FileKind::Log), due, Waste::Segment(segment));
+    }
+
+    /// Takes a file that nobody has open, under a name that nothing is renamed to.
+    pub(crate) fn put_file(&self, path: PathBuf, due: Monotonic) {
+        self.put(path, due, Waste::File);
     }
 
     /// Takes a directory that was renamed away, or that a start found so.
@@ -208,6 +216,7 @@ impl<D: Disk> Trash<D> {
                 }
                 Ok(Step::Gone)
             }
+            Waste::File => self.remove_file(path, false, left).await,
             Waste::Directory(lent) => {
                 let is_read = lent.iter().any(|lent| lent.strong_count() > 0);
                 self.remove_directory(path, is_read, left).await

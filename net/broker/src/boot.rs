@@ -203,6 +203,10 @@ async fn lead<E: Env>(shard: &Rc<Shard<E>>) -> Result<(LogDirs<E::Disk>, Serving
     let loaded = controller::load(&shard.store, load).await?;
     opening.settle(loaded.image())?;
     directories::move_strays(shard, &opening).await;
+    for directory in opening.deleted() {
+        let due = shard.net.now();
+        shard.store.trash().put_directory(directory.to_owned(), due);
+    }
     let node = node(shard, &opening, loaded.image());
     let opening = Arc::new(opening);
     let controller = Controller::start(shard, loaded, &node, &quorum).await?;

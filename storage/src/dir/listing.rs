@@ -1,12 +1,12 @@
 //! The partitions of a log directory and what its checkpoints say of them.
 //!
 //! Invariants:
-//! 1. `…-delete` directories are removed; what is no partition is left alone.
+//! 1. `…-delete` directories are told apart, for the trash; what is no partition is left alone.
 //! 2. A partition whose creation never finished (unreadable identity, no data) is removed: nobody was told of it.
 //! 3. An unreadable checkpoint counts as empty: recovery then verifies more, never less.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pelton_model::{Offset, PartitionId, TopicId};
 
@@ -17,22 +17,30 @@ use crate::format;
 
 type Rows = BTreeMap<(String, PartitionId), Offset>;
 
-/// Lists the partitions in order of topic and partition.
-pub(super) async fn partitions<D: Disk>(
+/// What lies in a log directory.
+pub(super) struct Listed {
+    /// The partitions in order of topic and partition.
+    pub(super) partitions: Vec<PartitionDir>,
+    /// Directories of deleted partitions.
+    pub(super) deleted: Vec<PathBuf>,
+}
+
+/// Lists the directory.
+pub(super) async fn list<D: Disk>(
     disk: &D,
     log_dir: &Path,
     entries: &[DirEntry],
     mut manifest: manifest::Rows,
-) -> Result<Vec<PartitionDir>, DiskError> {
+) -> Result<Listed, DiskError> {
     let mut recovery_points = checkpoint(disk, log_dir, Checkpoint::RecoveryPoint).await?;
     let mut log_starts = checkpoint(disk, log_dir, Checkpoint::LogStart).await?;
     let mut high_watermarks = checkpoint(disk, log_dir, Checkpoint::HighWatermark).await?;
     let mut cleaned = checkpoint(disk, log_dir, Checkpoint::Cleaner).await?;
-    let mut partitions = Vec::new();
+    let (mut partitions, mut deleted) = (Vec::new(), Vec::new());
     for entry in entries.iter().filter(|entry| entry.is_dir) {
         let path = log_dir.join(&entry.name);
         if entry.name.ends_with("-delete") {
-            disk.remove_dir_all(&path).await?;
+            deleted.push(path);
             continue;
         }
         let Some((topic, partition)) = parse_name(&entry.name) else {
@@ -64,7 +72,10 @@ pub(super) async fn partitions<D: Disk>(
         });
     }
     partitions.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
-    Ok(partitions)
+    Ok(Listed {
+        partitions,
+        deleted,
+    })
 }
 
 /// Whether a directory entry looks like a partition.

@@ -203,6 +203,8 @@ pub struct Inventory {
     pub broker_epoch: Option<i64>,
     /// Every partition, in order of topic and partition (`__cluster_metadata-0` among them).
     pub partitions: Vec<PartitionDir>,
+    /// Directories of deleted partitions that the last run did not get rid of, for a [`crate::trash::Trash`].
+    pub deleted: Vec<PathBuf>,
 }
 
 /// A row of a checkpoint file.
@@ -292,7 +294,7 @@ impl<D: Disk> LogDir<D> {
     }
 
     /// Reads or creates `meta.properties`, consumes the clean marker, reads the checkpoints (unreadable: as if empty),
-    /// removes `…-delete` leftovers and lists the partitions.
+    /// and lists the partitions and the `…-delete` leftovers.
     ///
     /// # Errors
     /// Each variant of [`DirError`] is one clear line for whoever starts the broker.
@@ -302,12 +304,13 @@ impl<D: Disk> LogDir<D> {
         let meta = identity::settle(disk, path, options, &entries).await?;
         let (clean, broker_epoch) = take_clean_marker(disk, path).await?;
         let manifest = manifest::take(disk, path, broker_epoch.filter(|_| clean)).await?;
-        let partitions = listing::partitions(disk, path, &entries, manifest).await?;
+        let listed = listing::list(disk, path, &entries, manifest).await?;
         Ok(Inventory {
             meta,
             clean,
             broker_epoch,
-            partitions,
+            partitions: listed.partitions,
+            deleted: listed.deleted,
         })
     }
 

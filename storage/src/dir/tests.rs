@@ -181,11 +181,9 @@ fn inventory() {
     let entries = block_on(disk.read_dir(&root())).expect("it exists");
     let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
     assert!(names.contains(&"lost+found"));
-    assert!(
-        !names
-            .iter()
-            .any(|name| name.ends_with("-delete") || name.starts_with("half"))
-    );
+    assert!(!names.iter().any(|name| name.starts_with("half")));
+    let deleted = root().join("b-0.00000000000000000000000000000001-delete");
+    assert_eq!(inventory.deleted, [deleted]);
     drop(dir);
     // Goal: a corrupt checkpoint counts as 0.
     let path = root().join("recovery-point-offset-checkpoint");

@@ -4,13 +4,16 @@
 //! 1. An index, transaction index or snapshot without its log is removed, the newest snapshot excepted.
 //! 2. Unknown files are left alone: `__cluster_metadata-0` holds files of other owners.
 //! 3. A finished swap of compacted segments (`.swap`) is completed, an unfinished one (`.cleaned`) dropped.
+//! 4. Whole segments that go are renamed and left to the trash: a start must not wait while the filesystem frees gigabytes. Their
+//!    new names (`<name>.<n>.deleted`) are none that a running log gives, so that nothing is ever renamed over what waits.
 
 use std::collections::BTreeMap;
 
-use pelton_model::Offset;
+use pelton_model::{Monotonic, Offset};
 
 use crate::disk::{Disk, DiskError};
 use crate::segment::Home;
+use crate::trash::Trash;
 
 /// A segment's files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,14 +35,15 @@ pub(super) struct Listing {
 
 impl Listing {
     /// Reads the directory and tidies it.
-    pub(super) async fn read<D: Disk>(home: &Home<D>) -> Result<Self, DiskError> {
+    pub(super) async fn read<D: Disk>(home: &Home<D>, trash: &Trash<D>) -> Result<Self, DiskError> {
         let mut names = BTreeMap::new();
         for entry in home.disk.read_dir(&home.directory).await? {
             if !entry.is_dir {
                 names.insert(entry.name, entry.size_bytes);
             }
         }
-        settle_swaps(home, &mut names).await?;
+        settle_swaps(home, trash, &mut names).await?;
+        names.retain(|name, _| !name.ends_with(DELETED));
         let mut listing = Self {
             has_metadata: names.contains_key(super::METADATA_FILE),
             has_epochs: names.contains_key(super::EPOCHS_FILE),
@@ -174,6 +178,7 @@ async fn remove_files<D: Disk>(
 /// then removing the originals as `.deleted` and dropping the suffix.
 async fn settle_swaps<D: Disk>(
     home: &Home<D>,
+    trash: &Trash<D>,
     names: &mut BTreeMap<String, u64>,
 ) -> Result<(), DiskError> {
     let base_of = |name: &str| name.split_once('.').and_then(|(base, _)| parse_base(base));
@@ -185,7 +190,7 @@ async fn settle_swaps<D: Disk>(
         .iter()
         .filter_map(|n| base_of(n))
         .min();
-    let mut doomed = with(names, ".deleted");
+    let mut doomed = with(names, DELETED);
     // The unfinished swaps go before the files that say so: another crash must not make them look finished.
     for name in with(names, ".swap") {
         let unfinished = least_cleaned.is_some_and(|least| base_of(&name) >= Some(least));
@@ -195,12 +200,11 @@ async fn settle_swaps<D: Disk>(
     }
     doomed.extend(with(names, ".cleaned"));
     for name in doomed {
-        home.disk.remove_file(&home.directory.join(&name)).await?;
-        names.remove(&name);
+        set_aside(home, trash, names, &name).await?;
     }
     for name in with(names, ".log.swap") {
         if let Some(base) = base_of(&name) {
-            replace_originals(home, names, base, &name).await?;
+            replace_originals(home, trash, names, base, &name).await?;
         }
     }
     for name in with(names, ".swap") {
@@ -218,9 +222,10 @@ async fn settle_swaps<D: Disk>(
     Ok(())
 }
 
-/// Removes the segments that the swap segment `name` replaces: those with a base in its range of offsets.
+/// Sets aside the segments that the swap segment `name` replaces: those with a base in its range of offsets.
 async fn replace_originals<D: Disk>(
     home: &Home<D>,
+    trash: &Trash<D>,
     names: &mut BTreeMap<String, u64>,
     base: i64,
     name: &str,
@@ -228,7 +233,10 @@ async fn replace_originals<D: Disk>(
     let last = super::scan::last_offset_of(home, &home.directory.join(name)).await?;
     let originals: Vec<String> = names
         .keys()
-        .filter(|other| !other.ends_with(".swap") && !other.ends_with(".snapshot"))
+        .filter(|other| {
+            let others = [".swap", ".snapshot", DELETED];
+            !others.iter().any(|suffix| other.ends_with(suffix))
+        })
         .filter(|other| {
             let other = other.split_once('.').and_then(|(base, _)| parse_base(base));
             other.is_some_and(|other| base <= other && Some(Offset(other)) <= last)
@@ -236,10 +244,44 @@ async fn replace_originals<D: Disk>(
         .cloned()
         .collect();
     for original in originals {
-        home.disk
-            .remove_file(&home.directory.join(&original))
-            .await?;
-        names.remove(&original);
+        set_aside(home, trash, names, &original).await?;
     }
     Ok(())
 }
+
+/// Gives a file that goes a name of its own and leaves it to the trash, due at once.
+async fn set_aside<D: Disk>(
+    home: &Home<D>,
+    trash: &Trash<D>,
+    names: &mut BTreeMap<String, u64>,
+    name: &str,
+) -> Result<(), DiskError> {
+    let Some(size) = names.remove(name) else {
+        return Ok(());
+    };
+    let aside = name_aside(names, name);
+    let path = home.directory.join(&aside);
+    if aside != name {
+        let from = home.directory.join(name);
+        home.disk.rename(&from, &path).await?;
+    }
+    names.insert(aside, size);
+    trash.put_file(path, Monotonic(0));
+    Ok(())
+}
+
+/// `<name>.<n>.deleted` with the first `n` that is free; a name of this form stays.
+fn name_aside(names: &BTreeMap<String, u64>, name: &str) -> String {
+    let stem = name.strip_suffix(DELETED).unwrap_or(name);
+    let number = stem.rsplit_once('.').map_or("", |(_, number)| number);
+    let is_aside = number.parse::<u32>().is_ok();
+    if is_aside && stem.len() < name.len() {
+        return name.to_owned();
+    }
+    let mut all = (1..u32::MAX).map(|number| format!("{stem}.{number}{DELETED}"));
+    let free = all.find(|aside| !names.contains_key(aside));
+    free.expect("a directory holds fewer names than there are numbers")
+}
+
+/// How names end that only wait to be removed.
+const DELETED: &str = ".deleted";

@@ -72,7 +72,7 @@ impl<D: Disk> Log<D> {
             disk: store.disk.clone(),
             directory: directory.to_owned(),
         });
-        let listing = Listing::read(&home).await?;
+        let listing = Listing::read(&home, &store.trash).await?;
         let topic_id = match listing.has_metadata {
             true => Some(read_metadata(&home).await?),
             false => None,

@@ -100,6 +100,7 @@ pub struct Opening {
     /// More than one for a partition only until [`Opening::settle`].
     partitions: BTreeMap<String, BTreeMap<i32, Vec<Found>>>,
     strays: Vec<PathBuf>,
+    deleted: Vec<PathBuf>,
 }
 
 impl Opening {
@@ -107,8 +108,10 @@ impl Opening {
     #[must_use]
     pub fn new(identity: Arc<Identity>, inventories: Vec<Option<Inventory>>) -> Self {
         let mut partitions: BTreeMap<String, BTreeMap<i32, Vec<Found>>> = BTreeMap::new();
+        let mut deleted = Vec::new();
         for (index, inventory) in (0_u16..).zip(inventories) {
             let Some(inventory) = inventory else { continue };
+            deleted.extend(inventory.deleted);
             for known in inventory.partitions {
                 let of_topic = partitions.entry(known.topic.clone()).or_default();
                 of_topic.entry(known.partition.0).or_default().push(Found {
@@ -122,6 +125,7 @@ impl Opening {
             identity,
             partitions,
             strays: Vec::new(),
+            deleted,
         }
     }
 
@@ -162,6 +166,11 @@ impl Opening {
     #[must_use]
     pub fn has_topics(&self) -> bool {
         self.partitions.keys().any(|topic| topic != METADATA_TOPIC)
+    }
+
+    /// Directories of deleted partitions, which only wait to be removed.
+    pub fn deleted(&self) -> impl Iterator<Item = &Path> {
+        self.deleted.iter().map(PathBuf::as_path)
     }
 
     /// Directories of partitions that the metadata does not know.

@@ -136,6 +136,7 @@ impl Rig {
             clean: false,
             broker_epoch: None,
             partitions,
+            deleted: Vec::new(),
         };
         let identity = Identity {
             node_id: NODE,

@@ -303,6 +303,7 @@ fn every_crash() {
         rig.disk.crash(at + 1);
         rig.reopen(false, 0);
         assert_eq!(rows(&rig), after, "{at}");
+        rig.empty_trash();
         let strange = |name: &String| {
             [".cleaned", ".swap", ".deleted"]
                 .iter()

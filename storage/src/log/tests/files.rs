@@ -149,7 +149,12 @@ fn leftovers() {
         block_on(rig.disk.open(&directory().join(name), OpenMode::Create)).expect("healthy disk");
     }
     rig.reopen(true, 0);
+    rig.empty_trash();
     let names = rig.names();
+    assert!(
+        !names.iter().any(|name| name.ends_with(".deleted")),
+        "{names:?}"
+    );
     for (name, stays) in planted {
         assert_eq!(names.iter().any(|found| found == name), stays, "{name}");
     }

@@ -14,6 +14,7 @@ mod recovery;
 mod retention;
 mod start;
 mod sync;
+mod twice;
 
 use std::path::{Path, PathBuf};
 
@@ -169,6 +170,21 @@ impl Rig {
         let states = ProducerStates::new();
         let snapshot = Bytes::from(states.encode_snapshot(self.log.log_end()));
         block_on(self.log.close(Some(snapshot))).expect("healthy disk");
+    }
+
+    /// Removes all that was thrown away.
+    pub(super) fn empty_trash(&self) {
+        let late = pelton_model::Monotonic(u64::MAX / 2);
+        while block_on(self.store.trash().empty(late, 10_000)).has_more {}
+    }
+
+    /// Bytes of the files that wait to be removed.
+    pub(super) fn deleted_bytes(&self) -> u64 {
+        let entries = block_on(self.disk.read_dir(&directory())).expect("it exists");
+        let deleted = entries
+            .iter()
+            .filter(|entry| entry.name.ends_with(".deleted"));
+        deleted.map(|entry| entry.size_bytes).sum()
     }
 
     /// Every byte from `from` to the log end, by reads of at most `bytes_max`.

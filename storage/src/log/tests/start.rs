@@ -174,14 +174,41 @@ fn readers_keep_their_bytes() {
     assert_eq!(ending(&rig, ".deleted"), [""; 0]);
 }
 
-// Goal: leftovers of an earlier run are removed when the log is opened. Method: discard, do not empty, reopen.
+// Goal: leftovers of an earlier run go after the next start, in pieces and not before it is over, and are never in the way of what
+// is deleted then. Method: discard, do not empty, reopen, twice; discard again beside them; then empty with a small budget.
 #[test]
-fn leftovers_go_at_the_next_start() {
+fn leftovers_go_after_the_next_start() {
     let mut rig = Rig::new(small_segments());
     rig.append(40, 3);
+    advance(&rig, 60);
+    let left = ending(&rig, ".deleted").len();
+    let bytes = rig.deleted_bytes();
+    assert!(0 < left);
+    for _ in 0..2 {
+        rig.reopen(false, 0);
+        assert_eq!(ending(&rig, ".1.deleted").len(), left);
+        assert_eq!(
+            (ending(&rig, ".deleted").len(), rig.deleted_bytes()),
+            (left, bytes)
+        );
+    }
+    let trash = rig.store.trash().clone();
+    assert_eq!(trash.count(), left);
+    let segments = rig.bases().len();
     advance(&rig, 1_000);
-    assert!(!ending(&rig, ".deleted").is_empty());
-    rig.reopen(false, 0);
+    assert!(rig.bases().len() < segments);
+    assert!(left < ending(&rig, ".deleted").len());
+    let mut pieces = 0;
+    while block_on(trash.empty(NOW, 300)).has_more {
+        pieces += 1;
+    }
+    assert!(2 < pieces, "{pieces}");
+    assert_eq!(ending(&rig, ".1.deleted"), [""; 0]);
+    assert!(
+        !ending(&rig, ".deleted").is_empty(),
+        "what is not due yet stays"
+    );
+    while block_on(trash.empty(due(&rig), 300)).has_more {}
     assert_eq!(ending(&rig, ".deleted"), [""; 0]);
 }
 
