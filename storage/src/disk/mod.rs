@@ -58,6 +58,15 @@ impl DiskError {
         }
     }
 
+    /// Whether the process or the machine is short of descriptors or memory: no fault of the disk.
+    #[must_use]
+    pub fn is_shortage(&self) -> bool {
+        const ENOMEM: i32 = 12;
+        const ENFILE: i32 = 23;
+        const EMFILE: i32 = 24;
+        matches!(self.source.raw_os_error(), Some(ENOMEM | ENFILE | EMFILE))
+    }
+
     /// Whether the object does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
@@ -176,15 +185,25 @@ pub trait Disk: Clone + 'static {
     /// Replaces a small file so that a crash leaves the old or the new contents: writes `path` + `.tmp`, syncs it,
     /// renames it over `path`, syncs the directory.
     async fn replace_file(&self, path: &Path, contents: &[u8]) -> Result<(), DiskError> {
+        let contents = Bytes::copy_from_slice(contents);
+        let (file, temporary) = self.write_temporary(path, contents).await?;
+        file.sync_data().await?;
+        self.rename(&temporary, path).await?;
+        self.sync_dir(path.parent().unwrap_or(Path::new("."))).await
+    }
+
+    /// The first step of a replacement: writes `path` + `.tmp` and syncs nothing. A rename to `path` is the last one.
+    async fn write_temporary(
+        &self,
+        path: &Path,
+        contents: Bytes,
+    ) -> Result<(Self::File, PathBuf), DiskError> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(".tmp");
         let temporary = PathBuf::from(temporary);
         let file = self.open(&temporary, OpenMode::Truncate).await?;
-        file.write_all_at(&[Bytes::copy_from_slice(contents)], 0)
-            .await?;
-        file.sync_data().await?;
-        self.rename(&temporary, path).await?;
-        self.sync_dir(path.parent().unwrap_or(Path::new("."))).await
+        file.write_all_at(&[contents], 0).await?;
+        Ok((file, temporary))
     }
 }
 

@@ -17,7 +17,7 @@ use super::gate::Gate;
 use super::tail::Tail;
 use super::{ClosedLog, Log, LogStore, METADATA_FILE, Status};
 use crate::config::LogConfig;
-use crate::disk::{Disk, DiskError, DiskFile, OpenMode};
+use crate::disk::{Disk, DiskError, DiskFile};
 use crate::epoch::EpochCache;
 use crate::error::StorageError;
 use crate::format;
@@ -106,10 +106,8 @@ impl<D: Disk> Log<D> {
         }
         // Whole or not at all: a start would take half a file for damage and refuse the partition.
         let metadata = directory.join(METADATA_FILE);
-        let temporary = directory.join(format!("{METADATA_FILE}.tmp"));
-        let file = disk.open(&temporary, OpenMode::Truncate).await?;
         let contents = Bytes::from(format::encode_partition_metadata(topic_id));
-        file.write_all_at(&[contents], 0).await?;
+        let (file, temporary) = disk.write_temporary(&metadata, contents).await?;
         file.sync_data().await?;
         disk.rename(&temporary, &metadata).await?;
         let home = Rc::new(Home {

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use pelton_model::Offset;
 
 use super::Log;
-use crate::disk::{Disk, DiskError, DiskFile, OpenMode};
+use crate::disk::{Disk, DiskError, DiskFile};
 use crate::error::StorageError;
 use crate::segment::{FileKind, Segment, file_path};
 
@@ -142,11 +142,7 @@ impl<D: Disk> Log<D> {
     ) -> Result<(), DiskError> {
         let disk = &self.home.disk;
         let path = file_path(&self.home.directory, end, FileKind::Snapshot);
-        let mut temporary = path.clone().into_os_string();
-        temporary.push(".tmp");
-        let temporary = std::path::PathBuf::from(temporary);
-        let file = disk.open(&temporary, OpenMode::Truncate).await?;
-        file.write_all_at(std::slice::from_ref(contents), 0).await?;
+        let (file, temporary) = disk.write_temporary(&path, contents.clone()).await?;
         disk.rename(&temporary, &path).await?;
         self.snapshots_unsynced.borrow_mut().push(Rc::new(file));
         self.snapshot_at.set(Some(end));

@@ -26,11 +26,9 @@ impl<D: Disk> Segment<D> {
         if self.first_timestamp.get().is_some() || self.size_bytes() == 0 {
             return;
         }
-        let first = match self.header_at(0).await {
-            Ok(Some(found)) => found.header.max_timestamp,
-            Ok(None) | Err(_) => Timestamp::NONE,
-        };
-        self.first_timestamp.set(Some(first));
+        if let Ok(None) | Err(_) = self.first_timestamp().await {
+            self.first_timestamp.set(Some(Timestamp::NONE));
+        }
     }
 
     /// Whether a batch with `timestamp` belongs into another segment than a first batch of `first` began.

@@ -7,10 +7,15 @@ use crate::disk::Disk;
 use crate::error::StorageError;
 
 impl<D: Disk> Segment<D> {
-    /// The timestamp of the first batch: how long compaction has waited for the segment's records.
+    /// The largest timestamp of the first batch (how long compaction has waited for the segment's records); read once.
     pub(crate) async fn first_timestamp(&self) -> Result<Option<Timestamp>, StorageError> {
+        if let Some(known) = self.first_timestamp.get() {
+            return Ok(Some(known));
+        }
         let first = self.header_at(0).await?;
-        Ok(first.map(|found| found.header.max_timestamp))
+        let first = first.map(|found| found.header.max_timestamp);
+        self.first_timestamp.set(first);
+        Ok(first)
     }
 
     /// The offset that the time index gives for `timestamp`: all records before its batch are older.

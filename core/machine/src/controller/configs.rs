@@ -79,6 +79,7 @@ pub fn alter_configs(
         *counts.entry(identity(resource)).or_insert(0) += 1;
     }
     let mut records: Vec<ConfigRecord> = Vec::new();
+    let mut bytes = 0;
     let mut results = Vec::with_capacity(resources.len());
     for resource in resources {
         let is_repeated = counts
@@ -95,7 +96,9 @@ pub fn alter_configs(
             .decide()
         };
         let result = result.and_then(|mut changed| {
-            check_size(&records, &changed)?;
+            let more = changed.iter().map(size_bytes).sum::<usize>();
+            check_size(records.len() + changed.len(), bytes + more)?;
+            bytes += more;
             records.append(&mut changed);
             Ok(())
         });
@@ -122,20 +125,19 @@ fn invalid_config(text: impl Into<String>) -> Refusal {
 }
 
 /// One decision is one batch: what would make it too large is refused.
-fn check_size(records: &[ConfigRecord], added: &[ConfigRecord]) -> Result<(), Refusal> {
-    let bytes = |record: &ConfigRecord| {
-        let value = record.value.as_ref().map_or(0, String::len);
-        record.resource_name.len() + record.name.len() + value
-    };
-    let count = records.len() + added.len();
-    let size: usize = records.iter().chain(added).map(bytes).sum();
+fn check_size(count: usize, bytes: usize) -> Result<(), Refusal> {
     if count <= limits::CONFIG_RECORDS_PER_REQUEST_MAX
-        && size <= limits::CONFIG_BYTES_PER_REQUEST_MAX
+        && bytes <= limits::CONFIG_BYTES_PER_REQUEST_MAX
     {
         return Ok(());
     }
     let text = "Unable to perform excessively large batch operation.";
     Err(Refusal::new(ErrorCode::PolicyViolation, text))
+}
+
+fn size_bytes(record: &ConfigRecord) -> usize {
+    let value = record.value.as_ref().map_or(0, String::len);
+    record.resource_name.len() + record.name.len() + value
 }
 
 /// One resource of a request.

@@ -276,13 +276,10 @@ impl<E: Env> Shard<E> {
 
 /// A full disk, or a want of descriptors or memory: the log itself lost nothing.
 fn is_passing(error: &DiskError) -> bool {
-    const ENOMEM: i32 = 12;
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
     const ENOSPC: i32 = 28;
     const EDQUOT: i32 = 122;
     let errno = error.source.raw_os_error();
-    matches!(errno, Some(ENOMEM | ENFILE | EMFILE | ENOSPC | EDQUOT))
+    error.is_shortage() || matches!(errno, Some(ENOSPC | EDQUOT))
 }
 
 fn tell_cleaned<E: Env>(slot: &Slot<E>, plan: Plan, cleaned: &Cleaned, ms: u64) {

@@ -305,11 +305,8 @@ fn blame(error: &StorageError) -> Blame {
 }
 
 fn blame_of_disk(error: &DiskError) -> Blame {
-    const ENOMEM: i32 = 12;
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
-    // Out of descriptors or memory: no directory would have done better.
-    if matches!(error.source.raw_os_error(), Some(ENOMEM | ENFILE | EMFILE)) {
+    // No directory would have done better.
+    if error.is_shortage() {
         return Blame::Log;
     }
     let kind = error.source.kind();
