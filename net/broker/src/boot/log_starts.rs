@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use pelton_model::PartitionId;
+use pelton_model::{ErrorCode, PartitionId};
 use pelton_storage::dir::{Checkpoint, CheckpointRow, write_checkpoint};
 use pelton_storage::{DirError, StorageError};
 use pelton_transport::net::Net;
@@ -19,8 +19,11 @@ use crate::shard::message::Request;
 /// How often the flag is looked at while the regular checkpoints are being written.
 const POLL_MS: u64 = 1;
 
-/// Writes the log starts of every shard (the controller's shard, one call at a time); whether they are durable.
-pub(crate) async fn keep_log_starts<E: Env>(shard: &Rc<Shard<E>>) -> bool {
+/// Writes the log starts of every shard (the controller's shard, one call at a time).
+///
+/// # Errors
+/// Why they may not be durable, for clients: a directory has failed, or the broker stops (then the stop writes them, or not).
+pub(crate) async fn keep_log_starts<E: Env>(shard: &Rc<Shard<E>>) -> Result<(), ErrorCode> {
     while shard.is_checkpointing.replace(true) {
         let next = shard.net.now().plus_ms(POLL_MS);
         shard.net.sleep_until(next).await;
@@ -58,5 +61,9 @@ pub(crate) async fn keep_log_starts<E: Env>(shard: &Rc<Shard<E>>) -> bool {
         }
     }
     shard.is_checkpointing.set(false);
-    is_kept
+    match is_kept {
+        true => Ok(()),
+        false if shard.is_stopping.get() => Err(ErrorCode::RequestTimedOut),
+        false => Err(ErrorCode::KafkaStorageError),
+    }
 }

@@ -52,11 +52,17 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
     }
     if !moved.is_empty() {
         let kept = shard.ask(CONTROLLER_SHARD, message::Request::KeepLogStarts);
-        if !matches!(kept.await, Response::KeptLogStarts(true)) {
+        let kept = if let Response::KeptLogStarts(kept) = kept.await {
+            kept
+        } else {
+            // The controller's shard has stopped.
+            Err(ErrorCode::RequestTimedOut)
+        };
+        if let Err(error) = kept {
             for (topic, partition) in moved {
                 let result = &mut response.topics[topic].partitions[partition];
                 result.low_watermark = Offset::NONE.0;
-                result.error_code = ErrorCode::KafkaStorageError.code();
+                result.error_code = error.code();
             }
         }
     }

@@ -115,7 +115,7 @@ pub enum Response {
     /// To [`Request::DeleteRecords`]: the log start or why it did not move, in order.
     Deleted(Vec<Result<Offset, ErrorCode>>),
     /// To [`Request::KeepLogStarts`]: whether they are.
-    KeptLogStarts(bool),
+    KeptLogStarts(Result<(), ErrorCode>),
     /// To [`Request::Control`].
     Control(controller::Answer),
     /// To [`Request::Publish`].

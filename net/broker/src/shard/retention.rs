@@ -47,7 +47,7 @@ impl<E: Env> Default for RetentionRound<E> {
 /// Who waits for the log starts to be kept (on the controller's shard).
 #[derive(Default)]
 pub(crate) struct LogStartWaiters {
-    waiting: RefCell<Vec<OnceSender<bool>>>,
+    waiting: RefCell<Vec<OnceSender<Result<(), ErrorCode>>>>,
     is_running: Cell<bool>,
 }
 
@@ -170,6 +170,10 @@ impl<E: Env> Shard<E> {
             Err(error) => {
                 self.on_retention_error(&slot, &error);
                 Err(match error {
+                    // By a stop: whether the start has moved is not known. Else the topic was deleted meanwhile.
+                    StorageError::Closed { .. } if self.is_stopping.get() => {
+                        ErrorCode::RequestTimedOut
+                    }
                     StorageError::Closed { .. } => ErrorCode::UnknownTopicOrPartition,
                     StorageError::Disk(_)
                     | StorageError::Failed { .. }
@@ -181,7 +185,7 @@ impl<E: Env> Shard<E> {
 
     /// Makes the present log starts of every shard durable (the controller's shard). Requests that come while the file is being
     /// written share the next writing.
-    pub(crate) async fn keep_log_starts(self: &Rc<Self>) -> bool {
+    pub(crate) async fn keep_log_starts(self: &Rc<Self>) -> Result<(), ErrorCode> {
         let (sender, receiver) = oneshot();
         self.log_start_waiters.waiting.borrow_mut().push(sender);
         if !self.log_start_waiters.is_running.replace(true) {
@@ -200,6 +204,6 @@ impl<E: Env> Shard<E> {
                 shard.log_start_waiters.is_running.set(false);
             });
         }
-        receiver.await.unwrap_or(false)
+        receiver.await.unwrap_or(Err(ErrorCode::RequestTimedOut))
     }
 }
