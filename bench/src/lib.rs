@@ -3,7 +3,9 @@
 //! Scratch space is made below `PELTON_BENCH_DIR`, else below the system's temporary directory. It must be on the filesystem
 //! that is to be measured, not on tmpfs.
 
-use std::path::PathBuf;
+pub mod hot;
+
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 
@@ -126,6 +128,12 @@ impl BenchLog {
             assert_eq!(header.base_offset, offset);
             self.append(&bytes);
         }
+    }
+
+    /// Where its files are.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.log.directory()
     }
 
     /// A second passes.
