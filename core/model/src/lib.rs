@@ -9,6 +9,7 @@ pub mod batch;
 pub mod compression;
 pub mod config;
 pub mod error_code;
+pub mod histogram;
 pub mod id;
 pub mod limits;
 pub mod map;

@@ -86,3 +86,19 @@ pub const GROUP_DEADLINES_PER_TICK_MAX: usize = 256;
 pub const GROUP_TOMBSTONES_PER_TICK_MAX: usize = 1_000;
 /// The rest of a group coordinator between two goes at what expired.
 pub const GROUP_EXPIRATION_PAUSE_MS: u64 = 10;
+/// Connections to the metrics port that are served at once; more wait to be accepted.
+pub const METRICS_CONNECTIONS_MAX: usize = 16;
+/// Bytes of an HTTP request's head.
+pub const METRICS_HEAD_BYTES_MAX: usize = 8 * 1024;
+/// Header lines of an HTTP request.
+pub const METRICS_HEADERS_MAX: usize = 64;
+/// How long an HTTP request may take to arrive.
+pub const METRICS_RECEIVE_MS_MAX: u64 = 5_000;
+/// How long an HTTP answer may take to be taken.
+pub const METRICS_SEND_MS_MAX: u64 = 10_000;
+/// How long a shard may take to tell its metrics.
+pub const METRICS_GATHER_MS_MAX: u64 = 2_000;
+/// Slow requests that a shard keeps.
+pub const SLOW_REQUESTS_MAX: usize = 128;
+/// Topics of one request whose latency it counts for.
+pub const TOPICS_TIMED_MAX: usize = 8;

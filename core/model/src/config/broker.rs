@@ -18,6 +18,7 @@ use super::group::GroupConfig;
 use super::layers::Layers;
 use super::listener::{self, Listener};
 use super::metadata_log::MetadataLogConfig;
+use super::metrics::MetricsConfig;
 use super::topic::TopicConfig;
 use super::values::Values;
 use crate::id::NodeId;
@@ -122,6 +123,8 @@ pub struct BrokerConfig {
     pub share_state_topic: InternalTopic,
     /// The metadata log.
     pub metadata_log: MetadataLogConfig,
+    /// What is measured.
+    pub metrics: MetricsConfig,
     /// What a topic without overrides has.
     pub topic_defaults: TopicConfig,
     /// What the operator should know once about settings that were bent.
@@ -189,6 +192,7 @@ impl BrokerConfig {
                 &mut notes,
             )?,
             metadata_log: MetadataLogConfig::resolve(values, listeners.controllers)?,
+            metrics: MetricsConfig::resolve(values)?,
             topic_defaults: TopicConfig::resolve(Layers::fixed(&set), &BTreeMap::new())?,
             notes,
             set,

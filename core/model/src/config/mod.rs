@@ -13,6 +13,7 @@ pub mod group;
 pub mod key;
 pub mod listener;
 pub mod metadata_log;
+pub mod metrics;
 pub mod names;
 pub mod properties;
 pub mod table;

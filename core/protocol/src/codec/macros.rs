@@ -198,6 +198,12 @@ macro_rules! wire {
                         }
                     }
                 }
+
+                #[inline]
+                fn visit_error_codes(&self, visit: &mut impl FnMut(i16)) {
+                    let _ = &visit;
+                    $($crate::visit_error_codes!($field, self, visit);)*
+                }
             }
 
             impl Nullable for $name {
@@ -228,6 +234,18 @@ macro_rules! wire {
                 }
             }
         };
+    };
+}
+
+/// A field's own error code, or those within it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! visit_error_codes {
+    (error_code, $this:ident, $visit:ident) => {
+        $visit($this.error_code)
+    };
+    ($field:ident, $this:ident, $visit:ident) => {
+        $this.$field.visit_error_codes($visit)
     };
 }
 

@@ -53,6 +53,10 @@ pub trait Wire: Sized {
 
     /// Writes the value.
     fn write(&self, writer: &mut Writer, context: Context);
+
+    /// Gives `visit` every error code within the value: its fields called `error_code`, 0 included.
+    #[inline]
+    fn visit_error_codes(&self, _visit: &mut impl FnMut(i16)) {}
 }
 
 /// A type that may be null.
@@ -254,6 +258,13 @@ impl<T: Wire> Wire for Vec<T> {
             element.write(writer, context);
         }
     }
+
+    #[inline]
+    fn visit_error_codes(&self, visit: &mut impl FnMut(i16)) {
+        for element in self {
+            element.visit_error_codes(visit);
+        }
+    }
 }
 
 impl<T: Wire> Nullable for Vec<T> {
@@ -309,6 +320,13 @@ impl<T: Nullable> Wire for Option<T> {
             value if context.nullable => T::write_nullable(value.as_ref(), writer, context),
             Some(value) => value.write(writer, context),
             None => T::initial().write(writer, context),
+        }
+    }
+
+    #[inline]
+    fn visit_error_codes(&self, visit: &mut impl FnMut(i16)) {
+        if let Some(value) = self {
+            value.visit_error_codes(visit);
         }
     }
 }

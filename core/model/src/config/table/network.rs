@@ -61,12 +61,18 @@ broker_keys! {
     "metric.reporters" List "org.apache.kafka.common.metrics.JmxReporter" any Low ClusterWide
         Ignored
         "Plugin classes that receive metrics.";
+    "metrics.listener" String null any Medium ReadOnly Served
+        "Extension of Pelton: HOST:PORT where metrics and health are served over HTTP; nowhere when unset.";
     "metrics.num.samples" Int "2" (min 1) Low ReadOnly Ignored
         "Samples kept per metric.";
+    "metrics.partitions.max" Int "1000" (min 0) Low ReadOnly Served
+        "Extension of Pelton: partitions with metrics of their own; the others are counted together.";
     "metrics.recording.level" String "INFO" any Low ReadOnly Ignored
         "How detailed the recorded metrics are.";
     "metrics.sample.window.ms" Long "30000" (min 1) Low ReadOnly Ignored
         "The length of one metric sample.";
+    "metrics.series.max" Int "200" (range 0 10000) Low ReadOnly Served
+        "Extension of Pelton: clients and topics with latencies of their own, on each shard; the others are counted together.";
     "num.io.threads" Int "8" (min 1) High ClusterWide Ignored
         "Request threads in Kafka's broker; Pelton runs one thread per core.";
     "num.network.threads" Int "3" (min 1) High ClusterWide Ignored
@@ -89,6 +95,8 @@ broker_keys! {
         "How long a request to another broker, or a wait on its behalf, may take.";
     "share.fetch.purgatory.purge.interval.requests" Int "1000" any Medium ReadOnly Ignored
         "How many finished share fetches Kafka's purgatory keeps before it is cleaned.";
+    "slow.request.threshold.ms" Int "100" (min 0) Low ClusterWide Served
+        "Extension of Pelton: a request that takes so long, without what it asked to wait, is kept with its stages.";
     "socket.connection.setup.timeout.max.ms" Long "30000" any Medium ReadOnly Ignored
         "The longest wait for an outgoing connection, after back-off.";
     "socket.connection.setup.timeout.ms" Long "10000" any Medium ReadOnly Ignored
