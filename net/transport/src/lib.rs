@@ -6,6 +6,7 @@ pub mod boot;
 pub mod checks;
 pub mod cores;
 pub mod net;
+pub mod process;
 pub mod ring;
 mod socket;
 

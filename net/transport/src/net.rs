@@ -28,6 +28,17 @@ pub struct SocketOptions {
     pub receive_buffer_bytes: Option<usize>,
 }
 
+/// What a shard's thread has done since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// CPU time, nanoseconds.
+    pub cpu_ns: u64,
+    /// Time outside of waiting for the kernel, nanoseconds, where the runtime counts it.
+    pub busy_ns: Option<u64>,
+    /// Turns of the event loop, where the runtime counts them.
+    pub turns: Option<u64>,
+}
+
 /// One shard's view of time, tasks and the network. Cheap to clone; `!Send`.
 #[expect(
     async_fn_in_trait,
@@ -58,6 +69,14 @@ pub trait Net: Clone + 'static {
     async fn connect(&self, address: SocketAddr) -> io::Result<Self::Connection>;
     /// Fills `bytes` from the system's entropy.
     fn random(&self, bytes: &mut [u8]);
+    /// What this shard's thread has done so far.
+    fn load(&self) -> Load {
+        Load {
+            cpu_ns: crate::process::thread_cpu_ns(),
+            busy_ns: None,
+            turns: None,
+        }
+    }
 }
 
 /// A listening socket.

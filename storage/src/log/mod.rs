@@ -264,6 +264,11 @@ impl<D: Disk> Log<D> {
         self.segments.borrow().len()
     }
 
+    /// Bytes of the active segment that are neither durable nor on their way to the device.
+    pub fn write_back_lag_bytes(&self) -> u64 {
+        self.active().write_back_lag_bytes()
+    }
+
     /// Whether an earlier write or sync failed.
     pub fn is_failed(&self) -> bool {
         self.status.get() == Status::Failed

@@ -139,6 +139,12 @@ impl<D: Disk> Segment<D> {
         Ok(())
     }
 
+    /// Bytes that are neither durable nor given to write-back.
+    pub(crate) fn write_back_lag_bytes(&self) -> u64 {
+        let begun = self.written_back.get().max(self.durable.get());
+        self.size_bytes().saturating_sub(begun)
+    }
+
     /// Starts write-back behind the head when a window of it has gathered.
     pub(crate) fn write_back(&self, window_bytes: u64) {
         let end = self.size_bytes().saturating_sub(HEAD_BYTES);
