@@ -12,6 +12,7 @@ pub mod batch;
 pub mod broker;
 pub mod librdkafka;
 pub mod peer;
+pub mod prometheus;
 pub mod raw;
 pub mod request;
 pub mod sim;

@@ -42,6 +42,7 @@ pub(crate) use self::stop::await_peers;
 use crate::connection;
 use crate::controller::{self, Controller, LoadOptions, METADATA_TOPIC};
 use crate::env::Env;
+use crate::metrics;
 use crate::shard::directory::DirIndex;
 use crate::shard::message::{PartitionCheckpoint, Request, Response};
 use crate::shard::{CONTROLLER_SHARD, Shard};
@@ -74,6 +75,8 @@ pub struct Serving {
     pub identity: Arc<Identity>,
     /// Where each listener listens, in the order of the configuration.
     pub addresses: Vec<SocketAddr>,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// Runs one shard until `stop` resolves and everything is in order on disk. `on_serving` is called once, on the controller's shard.
@@ -109,7 +112,14 @@ pub async fn run<E: Env>(
         return Ok(());
     }
     let mut stop = std::pin::pin!(stop);
-    let led = async { Some(lead(&shard).await) };
+    let metrics = metrics::start(&shard);
+    let led = async {
+        let metrics = match metrics {
+            Ok(metrics) => metrics,
+            Err(error) => return Some(Err(error)),
+        };
+        Some(lead(&shard, metrics).await)
+    };
     let stopped = async {
         stop.as_mut().await;
         None
@@ -124,6 +134,7 @@ pub async fn run<E: Env>(
     };
     match led {
         Ok((dirs, serving)) => {
+            shard.metrics.is_serving.set(true);
             on_serving(&serving);
             let dirs = Rc::new(dirs);
             spawn_checkpoints(&shard, Rc::clone(&dirs));
@@ -176,7 +187,10 @@ fn spawn_tasks<E: Env>(shard: &Rc<Shard<E>>) {
 }
 
 /// The controller's shard brings everything up.
-async fn lead<E: Env>(shard: &Rc<Shard<E>>) -> Result<(LogDirs<E::Disk>, Serving), BootError> {
+async fn lead<E: Env>(
+    shard: &Rc<Shard<E>>,
+    metrics: Option<SocketAddr>,
+) -> Result<(LogDirs<E::Disk>, Serving), BootError> {
     let (mut addresses, early) = bind_early(shard)?;
     let taken = directories::take(shard).await?;
     let endpoints = endpoints(&shard.config.advertised_listeners, &addresses);
@@ -226,6 +240,7 @@ async fn lead<E: Env>(shard: &Rc<Shard<E>>) -> Result<(LogDirs<E::Disk>, Serving
         Serving {
             identity,
             addresses,
+            metrics,
         },
     ))
 }
@@ -274,12 +289,15 @@ fn bind_early<E: Env>(shard: &Shard<E>) -> Result<(Vec<SocketAddr>, BoundListene
     Ok((addresses, early))
 }
 
-/// Where the listeners of a configuration will listen.
+/// Where the listeners of a configuration will listen, and where metrics will be served.
 ///
 /// # Errors
 /// `Resolve` for a host without an address.
 pub fn addresses(config: &BrokerConfig) -> Result<Vec<SocketAddr>, BootError> {
-    config.listeners.iter().map(resolve).collect()
+    let clients: Result<Vec<_>, _> = config.listeners.iter().map(resolve).collect();
+    let mut addresses = clients?;
+    addresses.extend(metrics::resolve(&config.metrics)?);
+    Ok(addresses)
 }
 
 fn resolve(listener: &Listener) -> Result<SocketAddr, BootError> {

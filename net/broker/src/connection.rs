@@ -22,13 +22,19 @@ use pelton_model::Monotonic;
 use pelton_model::limits::ACCEPT_BACKOFF_MS;
 use pelton_model::slice::Slice;
 use pelton_model::task::Notify;
+use pelton_protocol::api::ApiKey;
 use pelton_transport::net::{Connection, Listener, Net, TaskClass};
 
 use crate::dispatch::{self, Answer, Begun, Request};
 use crate::env::{Env, Socket};
 use crate::handler::produce::ProduceAnswer;
+use crate::metrics::timeline::{Begin, Timeline};
 use crate::shard::Shard;
 use crate::shard::message::WatchId;
+use crate::shard::topics::TopicEntry;
+
+/// The length before each frame.
+const FRAME_PREFIX_BYTES: usize = 4;
 
 /// What the shard knows of a connection.
 pub(crate) struct Registered<E: Env> {
@@ -85,9 +91,11 @@ pub(crate) async fn accept<E: Env>(
 
 fn start<E: Env>(shard: &Rc<Shard<E>>, socket: Socket<E>, listener_index: usize) {
     if shard.is_stopping.get() || shard.connections.borrow().len() >= shard.connections_max {
+        shard.metrics.counters.connections_refused.add(1);
         tracing::debug!(peer = %socket.peer_addr(), "refusing a connection");
         return;
     }
+    shard.metrics.counters.connections_accepted.add(1);
     let id = HolderId(shard.next_connection.get());
     shard.next_connection.set(id.0 + 1);
     let registered = Rc::new(Registered {
@@ -105,6 +113,7 @@ fn start<E: Env>(shard: &Rc<Shard<E>>, socket: Socket<E>, listener_index: usize)
         .borrow_mut()
         .insert(id, Rc::clone(&registered));
     let client = Client {
+        timeline: Timeline::new(&shard.metrics, registered.last_active.get()),
         shard: Rc::clone(shard),
         registered,
         listener_index,
@@ -121,6 +130,8 @@ fn start<E: Env>(shard: &Rc<Shard<E>>, socket: Socket<E>, listener_index: usize)
 pub(crate) struct Client<E: Env> {
     pub(crate) shard: Rc<Shard<E>>,
     pub(crate) registered: Rc<Registered<E>>,
+    /// When its requests were where.
+    pub(crate) timeline: Timeline,
     /// Which of the configured listeners it came through.
     pub(crate) listener_index: usize,
     id: HolderId,
@@ -142,6 +153,8 @@ enum End {
 /// A Produce request whose batches are under way.
 struct InFlight {
     ticket: Ticket,
+    /// The timeline's number of it.
+    number: u64,
     answer: ProduceAnswer,
     reserved: Reserved,
 }
@@ -176,6 +189,7 @@ impl<E: Env> ConnectionTask<E> {
                 .registered
                 .stall_deadline
                 .set(self.reader.stall_deadline());
+            let was_empty = buffer.is_empty();
             match self.receive(&mut buffer).await {
                 Ok(None) => self.reader.on_silence(&mut buffer),
                 Ok(Some(0)) => {
@@ -185,6 +199,7 @@ impl<E: Env> ConnectionTask<E> {
                 Ok(Some(received)) => {
                     let now = self.client.shard.net.now();
                     self.reader.on_read(received, now);
+                    self.client.timeline.on_received(now, was_empty);
                     self.client.registered.is_silent.set(false);
                     self.client.registered.last_active.set(now);
                 }
@@ -230,16 +245,19 @@ impl<E: Env> ConnectionTask<E> {
         // The frame is here: how long its request takes is no matter of its peer's.
         self.client.registered.stall_deadline.set(None);
         let ticket = self.pipeline.begin(class);
+        let number = self.client.on_begun(&request);
         match dispatch::begin(&self.client, request).await {
             Begun::Produce(answer) => {
                 self.in_flight.push(InFlight {
                     ticket,
+                    number,
                     answer,
                     reserved,
                 });
                 Ok(())
             }
             Begun::Done(outcome) => {
+                self.client.on_done(number, &outcome);
                 self.client.release(reserved);
                 self.pipeline.finish(ticket, outcome);
                 self.send_ready().await
@@ -336,7 +354,12 @@ impl<E: Env> ConnectionTask<E> {
         let mut is_closing = false;
         while let Some(outgoing) = self.pipeline.pop() {
             match outgoing {
-                Outgoing::Answer(answer) => answer.push(&self.client, &mut self.out),
+                Outgoing::Answer(answer) => {
+                    let before = self.out.len();
+                    answer.push(&self.client, &mut self.out);
+                    let pushed = self.out[before..].iter().map(Slice::size_bytes);
+                    self.client.timeline.on_popped(pushed.sum());
+                }
                 Outgoing::Close => {
                     is_closing = true;
                     break;
@@ -350,8 +373,11 @@ impl<E: Env> ConnectionTask<E> {
                 .send(&mut self.out)
                 .await
                 .map_err(End::Io)?;
-            registered.last_active.set(self.client.shard.net.now());
+            let shard = &self.client.shard;
+            let now = shard.net.now();
+            registered.last_active.set(now);
             registered.is_silent.set(false);
+            self.client.timeline.on_sent(&shard.metrics, now);
         }
         if is_closing { Err(End::Closed) } else { Ok(()) }
     }
@@ -365,10 +391,12 @@ impl<E: Env> ConnectionTask<E> {
             }
             let InFlight {
                 ticket,
+                number,
                 answer,
                 reserved,
             } = self.in_flight.remove(index);
             self.client.release(reserved);
+            self.client.on_decided(number, &answer);
             let outcome = if answer.is_silent() {
                 if answer.has_failed() {
                     Outcome::Close
@@ -418,9 +446,62 @@ impl<E: Env> Client<E> {
 
     /// Logs, not too often, why this connection is closed.
     pub(crate) fn tell_malformed(&self, problem: &str) {
+        self.shard.metrics.counters.connections_malformed.add(1);
         if let Some(untold) = self.shard.repeats.malformed.tell(self.shard.net.now()) {
             let peer = self.peer_addr();
             tracing::info!(%peer, problem, untold, "closing a connection: not a request");
+        }
+    }
+
+    /// What becomes of bytes that are no request.
+    pub(crate) fn refuse(&self, problem: &str) -> Outcome<Answer> {
+        self.tell_malformed(problem);
+        Outcome::Close
+    }
+
+    /// The request that is handled concerns this topic.
+    pub(crate) fn on_topic(&self, api: ApiKey, topic: &TopicEntry) {
+        let metrics = &self.shard.metrics;
+        if metrics.is_on {
+            let now = self.registered.last_active.get();
+            self.timeline.on_topic(&topic.series(metrics, api, now));
+        }
+    }
+
+    /// A request begins; returns the timeline's number of it.
+    fn on_begun(&self, request: &Request) -> u64 {
+        let begin = Begin {
+            api: request.api_code(),
+            correlation_id: request.correlation_id,
+            client_id: request.client_id.as_deref(),
+            bytes: request.frame.len() + FRAME_PREFIX_BYTES,
+        };
+        self.timeline.begin(&self.shard.metrics, &begin)
+    }
+
+    /// A request other than Produce is done.
+    fn on_done(&self, number: u64, outcome: &Outcome<Answer>) {
+        let Self {
+            shard, timeline, ..
+        } = self;
+        if shard.metrics.is_on {
+            timeline.on_handled(shard.net.now());
+            let is_silent = !matches!(outcome, Outcome::Answer(_));
+            timeline.on_finished(&shard.metrics, number, None, is_silent);
+        }
+    }
+
+    /// The batches of a Produce request are decided.
+    fn on_decided(&self, number: u64, answer: &ProduceAnswer) {
+        let Self {
+            shard, timeline, ..
+        } = self;
+        if shard.metrics.is_on {
+            let mut stages = answer.stages();
+            if let Some((arrived, _)) = stages.mesh {
+                stages.mesh = Some((arrived, shard.net.now()));
+            }
+            timeline.on_finished(&shard.metrics, number, Some(stages), answer.is_silent());
         }
     }
 

@@ -1,5 +1,7 @@
 //! From a frame to a handler: one look at the API table decides whether a request is served, refused or the end of its connection.
 
+use std::cell::RefCell;
+
 use bytes::BytesMut;
 use pelton_machine::connection::{Outcome, RequestClass};
 use pelton_model::slice::Slice;
@@ -23,6 +25,8 @@ pub(crate) struct Request {
     pub(crate) frame: BytesMut,
     /// Where the body begins in the frame.
     pub(crate) body_start: usize,
+    /// The error codes of its response.
+    errors: RefCell<Vec<i16>>,
 }
 
 impl Request {
@@ -43,6 +47,7 @@ impl Request {
                     client_id: None,
                     frame,
                     body_start: 8,
+                    errors: RefCell::default(),
                 })
             }
             Admission::Serve(row) => {
@@ -57,9 +62,15 @@ impl Request {
                     client_id: header.client_id,
                     frame,
                     body_start,
+                    errors: RefCell::default(),
                 })
             }
         }
+    }
+
+    /// The number of its API.
+    pub(crate) fn api_code(&self) -> i16 {
+        self.row.map_or(ApiKey::ApiVersions, |row| row.key).code()
     }
 
     /// How it orders with others of its connection.
@@ -77,8 +88,18 @@ impl Request {
             .map_err(|error| format!("{} version {}: {error}", M::NAME, self.version))
     }
 
+    /// Notes the error codes of a response, to be counted when the request is done.
+    pub(crate) fn note_errors<M: Message>(&self, response: &M) {
+        response.visit_error_codes(&mut |code| {
+            if code != 0 {
+                self.errors.borrow_mut().push(code);
+            }
+        });
+    }
+
     /// A whole response.
     pub(crate) fn respond<M: Message>(&self, response: &M) -> Outcome<Answer> {
+        self.note_errors(response);
         let writer = header::response_frame(self.correlation_id, self.version, response);
         Outcome::Answer(Answer::Slices(writer.into_slices()))
     }
@@ -124,11 +145,14 @@ pub(crate) async fn begin<E: Env>(client: &Client<E>, request: Request) -> Begun
         let writer = header::response_frame(request.correlation_id, 0, &response);
         return Begun::Done(Outcome::Answer(Answer::Slices(writer.into_slices())));
     };
+    if row.key == ApiKey::Produce {
+        return match handler::produce::begin(client, request).await {
+            Ok(answer) => Begun::Produce(answer),
+            Err(problem) => Begun::Done(client.refuse(&problem)),
+        };
+    }
     let outcome = match row.key {
-        ApiKey::Produce => match handler::produce::begin(client, request).await {
-            Ok(answer) => return Begun::Produce(answer),
-            Err(problem) => Err(problem),
-        },
+        ApiKey::Produce => unreachable!("begun above"),
         ApiKey::Fetch => handler::fetch::handle(client, &request).await,
         ApiKey::ListOffsets => handler::list_offsets::handle(client, &request).await,
         ApiKey::Metadata => handler::metadata::handle(client, &request).await,
@@ -160,8 +184,10 @@ pub(crate) async fn begin<E: Env>(client: &Client<E>, request: Request) -> Begun
         ApiKey::DeleteGroups => handler::delete_groups::handle(client, &request).await,
         ApiKey::OffsetDelete => handler::offset_delete::handle(client, &request).await,
     };
-    Begun::Done(outcome.unwrap_or_else(|problem| {
-        client.tell_malformed(&problem);
-        Outcome::Close
-    }))
+    let errors = request.errors.take();
+    client
+        .shard
+        .metrics
+        .count_error_codes(row.key.code(), &errors);
+    Begun::Done(outcome.unwrap_or_else(|problem| client.refuse(&problem)))
 }

@@ -13,5 +13,6 @@ pub(crate) mod coordinator;
 pub(crate) mod dispatch;
 pub mod env;
 pub(crate) mod handler;
+pub mod metrics;
 pub(crate) mod repeats;
 pub mod shard;

@@ -48,7 +48,8 @@ fn unreachable(error: &ClientError) -> CliError {
     )
 }
 
-fn not_started(error: &BootError<Infallible>) -> CliError {
+/// Why no executor could be had.
+pub(crate) fn not_started(error: &BootError<Infallible>) -> CliError {
     if let BootError::IoUring(refused) = error {
         return CliError::with_remedy(refused.to_string(), doctor::io_uring_remedy(refused));
     }

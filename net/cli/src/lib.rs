@@ -15,11 +15,14 @@ mod consume;
 mod doctor;
 mod error;
 mod group;
+mod latency;
 mod logging;
+mod metrics;
 mod output;
 mod produce;
 mod records;
 mod serve;
+mod slow;
 mod topic;
 
 use std::process::ExitCode;
@@ -53,6 +56,8 @@ fn run(command: Command) -> Result<(), CliError> {
         Command::Group(command) => group::run(command),
         Command::Produce(args) => produce::run(&args),
         Command::Consume(args) => consume::run(&args),
+        Command::Latency(args) => latency::run(&args),
+        Command::Slow(args) => slow::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     }
 }

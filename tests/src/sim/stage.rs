@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use bytes::{Bytes, BytesMut};
 use pelton_model::compression::Compression;
+use pelton_model::slice::Slice;
 use pelton_protocol::message::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchTopic};
 use pelton_protocol::message::produce::ProduceResponse;
 use pelton_storage::disk::memory::MemoryDisk;
+use pelton_transport::net::{Connection, Net};
 
 use super::bench::{Bench, Topic};
 use super::broker::{Life, Settings};
@@ -17,8 +20,10 @@ use super::oracle::RecordId;
 use super::producer::{data, request};
 use super::records::batch;
 use super::trace::{forget_errors, log_into};
-use super::world::World;
+use super::world::{Owner, World};
 
+/// Where brokers with a metrics port have it.
+pub const METRICS: &str = "127.0.0.1:9644";
 /// Virtual time that one scene may take at most, ms.
 const SCENE_MS_MAX: u64 = 120_000;
 const STEPS_MAX: u64 = 1_000_000;
@@ -142,6 +147,20 @@ impl Stage {
         })
     }
 
+    /// Sends one batch under a client id of its own; the error code that came back.
+    pub fn produce_as(&self, client_id: String, topic: &Topic, partition: i32) -> i16 {
+        let (bench, topic) = (Rc::clone(&self.bench), topic.clone());
+        self.run(async move {
+            let producer = bench.oracle.borrow_mut().producer();
+            let bytes = batch(&[RecordId { producer, number: 0 }], None, 100, Compression::None);
+            let mut link = bench.link(&client_id).await;
+            let produce = request(&topic, 1, vec![data(partition, &bytes)]);
+            let answer: ProduceResponse =
+                link.call(13, &produce, ANSWER_MS_MAX).await.expect("an answer");
+            answer.responses[0].partition_responses[0].error_code
+        })
+    }
+
     /// Asks for what is at `offset`; the error code and the high watermark that came back.
     pub fn fetch(&self, topic: &Topic, partition: i32, offset: i64) -> (i16, i64) {
         let (bench, id) = (Rc::clone(&self.bench), topic.id);
@@ -168,6 +187,68 @@ impl Stage {
         })
     }
 
+    /// Sends bytes to the metrics port and gives back everything that comes until it closes; nothing when nobody listens.
+    pub fn http(&self, request: &'static [u8]) -> String {
+        let (world, network) = (self.world.clone(), self.network.clone());
+        self.run(async move { exchange(&world, &network, request).await.unwrap_or_default() })
+    }
+
+    /// Opens so many connections to the metrics port that send nothing, and leaves them to it.
+    pub fn http_silently(&self, count: usize) {
+        for _ in 0..count {
+            let (world, network) = (self.world.clone(), self.network.clone());
+            self.world.spawn(Owner::Clients, async move {
+                drop(exchange(&world, &network, b"").await);
+            });
+        }
+    }
+
+    /// Fetches at the end of an empty partition, waiting for what does not come.
+    pub fn fetch_waiting(&self, topic: &Topic, wait_ms: i32) {
+        let (bench, id) = (Rc::clone(&self.bench), topic.id);
+        self.run(async move {
+            let partition =
+                FetchPartition { partition_max_bytes: 1 << 20, ..FetchPartition::default() };
+            let fetch = FetchRequest {
+                max_wait_ms: wait_ms,
+                min_bytes: 1,
+                topics: vec![FetchTopic {
+                    topic_id: id,
+                    partitions: vec![partition],
+                    ..FetchTopic::default()
+                }],
+                ..FetchRequest::default()
+            };
+            let mut link = bench.link("consumer").await;
+            let _answer: FetchResponse =
+                link.call(13, &fetch, ANSWER_MS_MAX).await.expect("an answer");
+        });
+    }
+
+    /// kill -9 and a start, and what the metrics port answered to `request` meanwhile, again and again.
+    pub fn restart_watched(&mut self, request: &'static [u8]) -> Vec<String> {
+        self.life.kill();
+        forget_errors(0);
+        self.life = Life::start(&self.world, &self.network, &self.disk, self.lives, &self.settings);
+        self.lives += 1;
+        let answers = Rc::new(std::cell::RefCell::new(Vec::new()));
+        let is_over = Rc::new(std::cell::Cell::new(false));
+        let (world, network) = (self.world.clone(), self.network.clone());
+        let (heard, over) = (Rc::clone(&answers), Rc::clone(&is_over));
+        self.bench.start(async move {
+            while !over.get() {
+                if let Some(answer) = exchange(&world, &network, request).await {
+                    heard.borrow_mut().push(answer);
+                }
+                world.sleep(100_000).await;
+            }
+        });
+        self.step_until("a start", || self.life.is_serving());
+        is_over.set(true);
+        self.wait_ms(1);
+        answers.take()
+    }
+
     /// kill -9; with `power` the disk also loses what was not synced. Then the broker starts again.
     pub fn restart(&mut self, loses_power: bool) {
         self.life.kill();
@@ -179,4 +260,23 @@ impl Stage {
         self.lives += 1;
         self.step_until("a start", || self.life.is_serving());
     }
+}
+
+/// One exchange with the metrics port; `None` when nobody listens.
+async fn exchange(world: &World, network: &Network, request: &'static [u8]) -> Option<String> {
+    let net = network.for_owner(Owner::Clients);
+    let connection = net.connect(METRICS.parse().expect("an address")).await.ok()?;
+    let mut slices = vec![Slice::Bytes(Bytes::from_static(request))];
+    // A server that has heard enough may close before it has heard all.
+    drop(connection.send(&mut slices).await);
+    let mut answer = BytesMut::new();
+    loop {
+        answer.reserve(4096);
+        match connection.recv(&mut answer).await {
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+    }
+    world.note(|| format!("metrics: {} bytes", answer.len()));
+    Some(String::from_utf8(answer.to_vec()).expect("text"))
 }

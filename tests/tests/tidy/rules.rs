@@ -38,7 +38,7 @@ const RUNTIME_CRATES: [&str; 2] = ["io_uring", "async_task"];
 const RUNTIME_HOMES: [&str; 1] = ["net/transport/src/ring/"];
 
 /// Where `Arc`, locks and atomics may be used, and why.
-const SHARED_STATE_HOMES: [&str; 9] = [
+const SHARED_STATE_HOMES: [&str; 10] = [
     // The seed of all maps is set once at boot.
     "core/model/src/map.rs",
     // A file range crosses the mesh; the file lives until its last range.
@@ -48,6 +48,8 @@ const SHARED_STATE_HOMES: [&str; 9] = [
     "net/broker/src/shard/",
     "net/broker/src/boot",
     "net/broker/src/controller/",
+    // A report crosses the mesh.
+    "net/broker/src/metrics/report.rs",
     // Signals, stop and the first error cross threads.
     "net/transport/src/boot/",
     // Wakers, the bell, the helper threads and the mesh are how threads reach a shard.

@@ -173,11 +173,11 @@ impl<E: Env> Shard<E> {
             deadline: self.net.now().plus_ms(timeout_ms),
         };
         let (shard, owner) = (Rc::clone(self), Rc::clone(hosted));
-        let written = move |outcomes: Vec<(u32, AppendOutcome)>| {
+        let written = move |outcomes: Vec<(u32, AppendOutcome)>, _stages| {
             shard.on_groups_appended(&owner, outcomes.iter().map(|(_, outcome)| outcome.error));
         };
         let indexes = (0_u32..).zip(&batches).map(|(index, _)| index).collect();
-        let group = AppendGroup::for_callback(indexes, Box::new(written));
+        let group = AppendGroup::for_callback(indexes, Box::new(written), self.net.now());
         for (index, (batch, facts)) in (0_u32..).zip(batches) {
             let item = AppendItem {
                 index,

@@ -11,6 +11,7 @@ use std::task::Poll;
 
 use pelton_machine::connection::Outcome;
 use pelton_model::{ErrorCode, Monotonic, Offset, PartitionId, ShardId, TopicId, TopicPartition};
+use pelton_protocol::api::ApiKey;
 use pelton_protocol::codec::{Records, Str};
 use pelton_protocol::message::fetch::{
     EpochEndOffset, FetchPartition, FetchRequest, FetchResponse, FetchTopic,
@@ -22,6 +23,7 @@ use super::{Handled, known_epoch};
 use crate::connection::Client;
 use crate::dispatch::{Answer, Request};
 use crate::env::Env;
+use crate::metrics::stages::Stage;
 use crate::shard::Shard;
 use crate::shard::message::{self, ReadItem, ReadOutcome, ReadRequest, Response, WatchRequest};
 
@@ -29,6 +31,7 @@ use crate::shard::message::{self, ReadItem, ReadOutcome, ReadRequest, Response, 
 pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Handled {
     let fetch: FetchRequest = request.body()?;
     let respond = |response: &FetchResponse| {
+        request.note_errors(response);
         let slices = encode_fetch_response(request.correlation_id, request.version, response);
         Ok(Outcome::Answer(Answer::Slices(slices)))
     };
@@ -42,7 +45,7 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
     // Kafka has no word for an unknown isolation level; its answer is the same.
     let is_odd = !(0..=1).contains(&fetch.isolation_level);
     let odd_isolation = is_odd.then_some(ErrorCode::UnknownServerError);
-    let mut plan = Plan::of(&client.shard, &fetch, request.version);
+    let mut plan = Plan::of(client, &fetch, request.version);
     plan.fetch(client, &fetch).await;
     let mut response = plan.respond(client, fetch);
     response.error_code = odd_isolation.map_or(0, ErrorCode::code);
@@ -63,7 +66,8 @@ struct Plan {
 }
 
 impl Plan {
-    fn of<E: Env>(shard: &Shard<E>, fetch: &FetchRequest, version: i16) -> Self {
+    fn of<E: Env>(client: &Client<E>, fetch: &FetchRequest, version: i16) -> Self {
+        let shard = &client.shard;
         let limit = shard
             .config
             .fetch_max_bytes
@@ -76,7 +80,7 @@ impl Plan {
             owners: Vec::new(),
         };
         for topic in &fetch.topics {
-            let known = topic_id(shard, topic, version);
+            let known = topic_id(client, topic, version);
             let known = refused.map_or(known, Err);
             for partition in &topic.partitions {
                 plan.want(shard, known, partition);
@@ -146,7 +150,10 @@ impl Plan {
             if bytes_min <= size_bytes || is_time_up || self.is_decided() || is_over {
                 return;
             }
+            let begun = shard.net.now();
             self.wait(client, bytes_min - size_bytes, deadline).await;
+            let waited_ns = shard.net.now().since(begun);
+            client.timeline.on_waited(Stage::Wait, waited_ns);
         }
     }
 
@@ -325,10 +332,11 @@ fn refused_as_a_whole(fetch: &FetchRequest) -> Option<ErrorCode> {
 }
 
 fn topic_id<E: Env>(
-    shard: &Shard<E>,
+    client: &Client<E>,
     topic: &FetchTopic,
     version: i16,
 ) -> Result<(TopicId, i32), ErrorCode> {
+    let shard = &client.shard;
     let entry = if version < 13 {
         shard
             .topic_by_name(&topic.topic)
@@ -338,6 +346,7 @@ fn topic_id<E: Env>(
             .topic_by_id(topic.topic_id)
             .ok_or(ErrorCode::UnknownTopicId)?
     };
+    client.on_topic(ApiKey::Fetch, &entry);
     Ok((entry.id, entry.partition_count))
 }
 

@@ -16,6 +16,7 @@ use pelton_model::batch::{BatchHeader, Scratch};
 use pelton_model::producer_state::{BatchFacts, ProducerStamp};
 use pelton_model::slice::Slice;
 use pelton_model::{ErrorCode, LeaderEpoch, PartitionId, ShardId, Timestamp, TopicPartition};
+use pelton_protocol::api::ApiKey;
 use pelton_protocol::codec::{FrameSplitter, Reader, Str};
 use pelton_protocol::header;
 use pelton_protocol::message::produce::{
@@ -28,6 +29,7 @@ use pelton_transport::net::Net;
 use crate::connection::Client;
 use crate::dispatch::Request;
 use crate::env::Env;
+use crate::metrics::stages::AppendStages;
 use crate::shard::Shard;
 use crate::shard::append::{AppendGroup, AppendTerms};
 use crate::shard::message::{
@@ -62,6 +64,7 @@ pub(crate) async fn begin<E: Env>(
         .map_err(|error| format!("Produce version {version}: {error}"))?;
     let shard = &client.shard;
     let mut intake = Intake {
+        client,
         shard,
         now: shard.net.wall_clock(),
         version,
@@ -88,7 +91,9 @@ pub(crate) async fn begin<E: Env>(
     let places: Vec<(usize, usize)> = admitted.iter().map(|one| one.place).collect();
     let items = (0_u32..).zip(admitted).map(|(index, one)| one.item(index));
     let items: Vec<AppendItem> = items.collect();
-    let group = AppendGroup::for_connection(places.len(), Rc::clone(&client.registered.wake));
+    let now = shard.net.now();
+    client.timeline.on_handled(now);
+    let group = AppendGroup::for_connection(places.len(), Rc::clone(&client.registered.wake), now);
     if places.is_empty() {
         client.registered.wake.notify();
     }
@@ -104,7 +109,12 @@ pub(crate) async fn begin<E: Env>(
         group: Rc::clone(&group),
         has_failed,
     };
-    queue(shard, items, decoded.acks == -1, decoded.timeout_ms, &group).await;
+    let timeout_ms = u64::try_from(decoded.timeout_ms).unwrap_or(0);
+    let terms = AppendTerms {
+        until_committed: decoded.acks == -1,
+        deadline: now.plus_ms(timeout_ms),
+    };
+    queue(shard, items, terms, timeout_ms, &group).await;
     for (place, partition) in refused_records {
         let log_start = log_start(shard, partition).await;
         answer.response.responses[place.0].partition_responses[place.1].log_start_offset =
@@ -155,15 +165,10 @@ async fn log_start<E: Env>(shard: &Rc<Shard<E>>, partition: TopicPartition) -> i
 async fn queue<E: Env>(
     shard: &Rc<Shard<E>>,
     items: Vec<AppendItem>,
-    until_committed: bool,
-    timeout_ms: i32,
+    terms: AppendTerms,
+    timeout_ms: u64,
     group: &Rc<AppendGroup>,
 ) {
-    let timeout_ms = u64::try_from(timeout_ms).unwrap_or(0);
-    let terms = AppendTerms {
-        until_committed,
-        deadline: shard.net.now().plus_ms(timeout_ms),
-    };
     let mut remote: Vec<(ShardId, Vec<AppendItem>)> = Vec::new();
     for item in items {
         let owner = shard.owner(item.partition);
@@ -178,7 +183,7 @@ async fn queue<E: Env>(
     }
     for (owner, items) in remote {
         let request = message::Request::Append(AppendRequest {
-            until_committed,
+            until_committed: terms.until_committed,
             timeout_ms,
             items,
         });
@@ -191,6 +196,7 @@ async fn queue<E: Env>(
 
 /// Takes in the batches of one request.
 struct Intake<'a, E: Env> {
+    client: &'a Client<E>,
     shard: &'a Rc<Shard<E>>,
     now: Timestamp,
     version: i16,
@@ -246,6 +252,7 @@ impl<E: Env> Intake<'_, E> {
         if topic.is_internal && !self.is_admin {
             return Err(ErrorCode::InvalidTopicException);
         }
+        self.client.on_topic(ApiKey::Produce, &topic);
         Ok(topic)
     }
 
@@ -457,6 +464,11 @@ impl ProduceAnswer {
         self.is_silent
     }
 
+    /// When the batch was where that was decided last.
+    pub(crate) fn stages(&self) -> AppendStages {
+        self.group.stages()
+    }
+
     /// Whether any batch of a complete answer failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed || self.group.has_failed()
@@ -473,6 +485,7 @@ impl ProduceAnswer {
         if names_leader {
             self.response.node_endpoints.push(endpoint(client));
         }
+        client.shard.metrics.count_errors(&self.response);
         let writer = header::response_frame(self.correlation_id, self.version, &self.response);
         out.extend(writer.into_slices());
     }

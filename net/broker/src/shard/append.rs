@@ -26,9 +26,10 @@ use super::Shard;
 use super::message::{AppendItem, AppendOutcome, AppendRequest, CallId, Message, Response};
 use super::slot::Slot;
 use crate::env::Env;
+use crate::metrics::stages::AppendStages;
 
-/// Takes the outcomes, each with its number: sends them to the shard that asked, or to a coordinator.
-type AnswerPeer = Box<dyn Fn(Vec<(u32, AppendOutcome)>)>;
+/// Takes the outcomes, each with its number, and when the last was where: sends them to the shard that asked, or to a coordinator.
+type AnswerPeer = Box<dyn Fn(Vec<(u32, AppendOutcome)>, AppendStages)>;
 
 /// Who hears when a group is complete.
 enum Listener {
@@ -45,13 +46,16 @@ pub(crate) struct AppendGroup {
     indexes: Vec<u32>,
     open: Cell<usize>,
     has_failed: Cell<bool>,
+    /// Of the place that was decided last.
+    stages: Cell<AppendStages>,
     listener: Listener,
 }
 
 impl AppendGroup {
     /// A group of `count` places for a connection of this shard.
-    pub(crate) fn for_connection(count: usize, wake: Rc<Notify>) -> Rc<Self> {
+    pub(crate) fn for_connection(count: usize, wake: Rc<Notify>, now: Monotonic) -> Rc<Self> {
         Rc::new(Self {
+            stages: Cell::new(AppendStages::at(now)),
             outcomes: RefCell::new((0..count).map(|_| None).collect()),
             indexes: Vec::new(),
             open: Cell::new(count),
@@ -61,8 +65,12 @@ impl AppendGroup {
     }
 
     /// A group whose outcomes go to `answer`, each with its number.
-    pub(crate) fn for_callback(indexes: Vec<u32>, answer: AnswerPeer) -> Rc<Self> {
+    pub(crate) fn for_callback(indexes: Vec<u32>, answer: AnswerPeer, now: Monotonic) -> Rc<Self> {
         Rc::new(Self {
+            stages: Cell::new(AppendStages {
+                mesh: Some((now, now)),
+                ..AppendStages::at(now)
+            }),
             outcomes: RefCell::new(indexes.iter().map(|_| None).collect()),
             open: Cell::new(indexes.len()),
             has_failed: Cell::new(false),
@@ -74,6 +82,11 @@ impl AppendGroup {
     /// Whether every place has its outcome.
     pub(crate) fn is_complete(&self) -> bool {
         self.open.get() == 0
+    }
+
+    /// When the place was where that was decided last.
+    pub(crate) fn stages(&self) -> AppendStages {
+        self.stages.get()
     }
 
     /// Whether any outcome so far is an error.
@@ -107,14 +120,16 @@ impl AppendGroup {
         match &self.listener {
             Listener::Connection(wake) => wake.notify(),
             Listener::Peer(answer) => {
-                answer(self.indexes.iter().copied().zip(self.take()).collect());
+                let outcomes = self.indexes.iter().copied().zip(self.take()).collect();
+                answer(outcomes, self.stages.get());
             }
         }
     }
 
     /// Fills the places that another shard answered.
     pub(crate) fn complete_remote(&self, response: Response) {
-        if let Response::Appended(outcomes) = response {
+        if let Response::Appended(outcomes, stages) = response {
+            self.stages.set(stages);
             for (index, outcome) in outcomes {
                 self.complete(index, outcome);
             }
@@ -146,6 +161,24 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Written and made durable at these times.
+    fn on_written(&self, written: Written) {
+        self.group.stages.set(AppendStages {
+            written: written.written,
+            synced: written.synced,
+            decided: written.synced,
+            mesh: self.group.stages.get().mesh,
+        });
+    }
+
+    /// The high watermark covers it.
+    fn on_committed(&self, now: Monotonic) {
+        self.group.stages.set(AppendStages {
+            decided: now,
+            ..self.group.stages.get()
+        });
+    }
+
     fn settle(self) {
         self.group.complete(self.index, self.outcome);
     }
@@ -161,6 +194,13 @@ pub(crate) struct Pending {
     next_offset: Offset,
     place: Place,
     terms: AppendTerms,
+}
+
+/// When batches were written, and durable where that is waited for; zero where nothing is timed.
+#[derive(Clone, Copy)]
+struct Written {
+    written: Monotonic,
+    synced: Monotonic,
 }
 
 /// The outcomes that wait for a high watermark (acks=all).
@@ -190,19 +230,20 @@ impl<E: Env> Shard<E> {
     ) {
         let indexes = request.items.iter().map(|item| item.index).collect();
         let shard = Rc::clone(self);
-        let answer = move |outcomes| {
+        let answer = move |outcomes, stages| {
             shard.calls.post(
                 peer,
                 Message::Response {
                     id,
-                    response: Response::Appended(outcomes),
+                    response: Response::Appended(outcomes, stages),
                 },
             );
         };
-        let group = AppendGroup::for_callback(indexes, Box::new(answer));
+        let now = self.net.now();
+        let group = AppendGroup::for_callback(indexes, Box::new(answer), now);
         let terms = AppendTerms {
             until_committed: request.until_committed,
-            deadline: self.net.now().plus_ms(request.timeout_ms),
+            deadline: now.plus_ms(request.timeout_ms),
         };
         for (place, item) in (0_u32..).zip(request.items) {
             self.append(item, place, terms, &group);
@@ -329,10 +370,14 @@ impl<E: Env> Shard<E> {
                 .filter_map(|pending| pending.write.clone())
                 .unzip();
             match self.write(slot, &bytes, &facts).await {
-                Ok(progress) => {
+                Ok((progress, written)) => {
                     let size_bytes = bytes.iter().map(Bytes::len).sum();
+                    let counters = &self.metrics.counters;
+                    counters.append_writes.add(1);
+                    counters.append_batches.add(bytes.len() as u64);
+                    counters.append_bytes.add(size_bytes as u64);
                     for pending in queued {
-                        self.settle_written(slot, pending, progress);
+                        self.settle_written(slot, pending, progress, written);
                     }
                     self.on_progress(slot.id, progress, size_bytes);
                 }
@@ -358,14 +403,14 @@ impl<E: Env> Shard<E> {
         slot: &Rc<Slot<E>>,
         bytes: &[Bytes],
         facts: &[LoggedBatch],
-    ) -> Result<Progress, StorageError> {
+    ) -> Result<(Progress, Written), StorageError> {
         if slot.state.borrow().is_offline() {
             return Err(StorageError::Failed {
                 path: slot.log.directory().to_owned(),
             });
         }
         let Some(first) = facts.first() else {
-            return Ok(Progress::default());
+            return Ok((Progress::default(), self.written_now()));
         };
         self.make_room(slot).await;
         let size_bytes = bytes.iter().map(Bytes::len).sum();
@@ -374,20 +419,42 @@ impl<E: Env> Shard<E> {
             self.sync_behind(slot);
         }
         let next_offset = slot.log.append(bytes, facts).await?;
-        self.sync_appended(slot, next_offset).await?;
-        Ok(slot
-            .state
-            .borrow_mut()
-            .on_appended(first.leader_epoch, next_offset))
+        let mut written = self.written_now();
+        if self.sync_appended(slot, next_offset).await? {
+            written.synced = self.written_now().written;
+        }
+        let mut state = slot.state.borrow_mut();
+        let progress = state.on_appended(first.leader_epoch, next_offset);
+        Ok((progress, written))
     }
 
-    fn settle_written(&self, slot: &Slot<E>, pending: Pending, progress: Progress) {
+    /// The time, where requests are timed.
+    fn written_now(&self) -> Written {
+        let now = if self.metrics.is_on {
+            self.net.now()
+        } else {
+            Monotonic(0)
+        };
+        Written {
+            written: now,
+            synced: now,
+        }
+    }
+
+    fn settle_written(
+        &self,
+        slot: &Slot<E>,
+        pending: Pending,
+        progress: Progress,
+        written: Written,
+    ) {
         let Pending {
             next_offset,
             place,
             terms,
             ..
         } = pending;
+        place.on_written(written);
         if slot.state.borrow().is_offline() {
             // Its directory failed elsewhere meanwhile.
             place.refuse(AppendOutcome::refused(ErrorCode::KafkaStorageError));
@@ -440,7 +507,12 @@ impl<E: Env> Shard<E> {
             .borrow_mut()
             .waiters
             .on_high_watermark(partition, high_watermark, &mut woken);
+        if woken.is_empty() {
+            return;
+        }
+        let now = self.written_now().written;
         for place in self.take_commits(&woken) {
+            place.on_committed(now);
             place.settle();
         }
     }
@@ -455,6 +527,11 @@ impl<E: Env> Shard<E> {
         for place in self.take_commits(&woken) {
             place.refuse(AppendOutcome::refused(error));
         }
+    }
+
+    /// Batches that wait for the high watermark.
+    pub(crate) fn waiting_commit_count(&self) -> usize {
+        self.commits.borrow().places.len()
     }
 
     fn take_commits(&self, ids: &[WaiterId]) -> Vec<Place> {

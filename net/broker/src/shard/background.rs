@@ -45,6 +45,7 @@ impl<E: Env> Shard<E> {
         let trash = self.store.trash();
         let steps = trash.due_count(now, TRASH_DUE_MAX).div_ceil(4);
         let emptied = trash.empty(now, TRASH_STEP_BYTES * steps as u64).await;
+        self.metrics.counters.trash_bytes.add(emptied.bytes);
         emptied.has_more
     }
 }

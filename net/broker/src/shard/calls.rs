@@ -66,6 +66,16 @@ impl<M: Mesh<Message>> Calls<M> {
         }
     }
 
+    /// Calls that are not answered yet.
+    pub(crate) fn open_count(&self) -> usize {
+        self.waiting.borrow().len() - self.free.borrow().len()
+    }
+
+    /// Messages that the mesh has not taken yet.
+    pub(crate) fn refused_count(&self) -> usize {
+        self.refused.borrow().iter().map(VecDeque::len).sum()
+    }
+
     /// Whether the mesh has taken everything posted.
     pub(crate) fn is_flushed(&self) -> bool {
         self.refused.borrow().iter().all(VecDeque::is_empty)

@@ -183,6 +183,12 @@ impl<E: Env> Shard<E> {
         match result {
             Ok(Some(cleaned)) => {
                 slot.cleaned.to.set(Some(cleaned.cleaned_to));
+                let counters = &self.metrics.counters;
+                counters.cleaner_passes.add(1);
+                counters.cleaner_read_bytes.add(cleaned.counts.read_bytes);
+                counters
+                    .cleaner_written_bytes
+                    .add(cleaned.counts.written_bytes);
                 let ms = self.net.now().since(started) / 1_000_000;
                 tell_cleaned(slot, plan, &cleaned, ms);
                 true

@@ -97,6 +97,9 @@ impl<E: Env> Shard<E> {
             }
             Request::Listen(addresses) => Response::Listening(boot::listen(self, &addresses)),
             Request::LogSizes => Response::LogSizes(self.log_sizes()),
+            Request::Metrics(wanted) => {
+                Response::Metrics(Box::new(self.metrics_report(wanted).await))
+            }
             Request::Checkpoint => Response::Checkpoints(self.checkpoints()),
             Request::Close => {
                 boot::await_peers(self).await;

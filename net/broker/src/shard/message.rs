@@ -24,6 +24,8 @@ use pelton_storage::LogManifest;
 use super::directory::DirIndex;
 use crate::boot::Opening;
 use crate::controller::{self, Answer};
+use crate::metrics::report::{ShardReport, Wanted};
+use crate::metrics::stages::AppendStages;
 
 /// The number of a call from one shard; unique among its unanswered calls.
 pub type CallId = u32;
@@ -89,6 +91,8 @@ pub enum Request {
     Listen(Vec<SocketAddr>),
     /// From a connection's shard to every shard: the sizes of its logs. One for each DescribeLogDirs and shard.
     LogSizes,
+    /// From the controller's shard to every shard: what it counted and timed. Bound: `metrics::gather`.
+    Metrics(Wanted),
     /// From the controller's shard to every shard: what should stand in the checkpoint files.
     Checkpoint,
     /// From the controller's shard to every shard at a stop, after all have drained: sync and close every log.
@@ -98,8 +102,8 @@ pub enum Request {
 /// What comes back.
 #[derive(Debug)]
 pub enum Response {
-    /// To [`Request::Append`]: one outcome for each item.
-    Appended(Vec<(u32, AppendOutcome)>),
+    /// To [`Request::Append`]: one outcome for each item, and when the last was where.
+    Appended(Vec<(u32, AppendOutcome)>, AppendStages),
     /// To [`Request::Read`]: one outcome for each item, in order.
     Read(Vec<ReadOutcome>),
     /// To [`Request::Watch`].
@@ -124,6 +128,8 @@ pub enum Response {
     Listening(Result<(), String>),
     /// To [`Request::LogSizes`].
     LogSizes(Vec<LogSize>),
+    /// To [`Request::Metrics`].
+    Metrics(Box<ShardReport>),
     /// To [`Request::Checkpoint`] and [`Request::Close`].
     Checkpoints(Vec<PartitionCheckpoint>),
     /// The shard is stopping and did nothing.

@@ -46,7 +46,7 @@ use pelton_model::placement::shard_of;
 use pelton_model::task::Notify;
 use pelton_model::{ErrorCode, ShardId, TopicId, TopicPartition};
 use pelton_storage::{LogStore, PrepareOptions};
-use pelton_transport::net::Mesh;
+use pelton_transport::net::{Mesh, Net};
 
 use self::append::Commits;
 use self::calls::Calls;
@@ -64,6 +64,7 @@ use crate::connection::Registered;
 use crate::controller::Controller;
 use crate::coordinator::Coordinators;
 use crate::env::Env;
+use crate::metrics::Metrics;
 use crate::repeats::Repeats;
 
 /// See the module.
@@ -114,6 +115,8 @@ pub struct Shard<E: Env> {
     pub(crate) producer_ids: RefCell<Range<i64>>,
     /// On the controller's shard only.
     pub(crate) controller: OnceCell<Rc<Controller<E>>>,
+    /// What is counted and timed.
+    pub(crate) metrics: Metrics,
     /// What is not logged as often as it happens.
     pub(crate) repeats: Repeats,
     /// No new requests are taken.
@@ -160,13 +163,11 @@ impl<E: Env> Shard<E> {
         });
         Rc::new(Self {
             directories,
-            net,
             store,
             id: mesh.shard(),
             shard_count: mesh.shard_count(),
             calls: Calls::new(mesh),
             settings: RefCell::new(Arc::clone(&config)),
-            config,
             identity: OnceCell::new(),
             image: RefCell::default(),
             slots: RefCell::default(),
@@ -191,6 +192,7 @@ impl<E: Env> Shard<E> {
             listener_stops: RefCell::default(),
             producer_ids: RefCell::new(0..0),
             controller: OnceCell::new(),
+            metrics: Metrics::new(&config.metrics, net.wall_clock()),
             repeats: Repeats::default(),
             is_stopping: Cell::new(false),
             drained_peers: Cell::new(0),
@@ -202,6 +204,8 @@ impl<E: Env> Shard<E> {
             last_name: RefCell::new(Arc::from("")),
             last_config: RefCell::default(),
             opening: Progress::default(),
+            config,
+            net,
         })
     }
 

@@ -93,6 +93,8 @@ impl<E: Env> Shard<E> {
         };
         match slot.log.retain(terms, || slot.producer_snapshot()).await {
             Ok(retained) => {
+                let deleted = &self.metrics.counters.retention_segments;
+                deleted.add(retained.deleted as u64);
                 if retained.deleted > 0 || retained.has_rolled {
                     // Its files may have been opened.
                     self.make_room(slot).await;

@@ -44,6 +44,7 @@ impl<E: Env> Shard<E> {
                 tracing::warn!(%error, "a dynamic setting cannot be used");
             }
         }
+        self.metrics.follow(&settings.metrics);
         *self.settings.borrow_mut() = Arc::new(settings);
         true
     }

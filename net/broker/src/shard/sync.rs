@@ -130,19 +130,35 @@ pub(crate) type Unsynced<E> = RefCell<Vec<Rc<Slot<E>>>>;
 pub(crate) type CreatedIn = RefCell<BTreeSet<DirIndex>>;
 
 impl<E: Env> Shard<E> {
-    /// Syncs what was appended up to `next_offset` if it may not be acknowledged otherwise, else sees to it that it will be in time.
+    /// Syncs what was appended up to `next_offset` if it may not be acknowledged otherwise, else sees to it that it will be in time. Says
+    /// whether it synced.
     pub(crate) async fn sync_appended(
         &self,
         slot: &Rc<Slot<E>>,
         next_offset: Offset,
-    ) -> Result<(), StorageError> {
+    ) -> Result<bool, StorageError> {
         let terms = slot.sync.terms.get();
         if terms.may_wait() && terms.must_wait(next_offset.0 - slot.log.durable_end().0) {
-            slot.log.sync_records().await?;
+            self.timed(slot.log.sync_records()).await?;
+            return Ok(true);
         } else if terms.is_timed() {
             self.list_unsynced(slot);
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Counts a sync, and how long it took.
+    async fn timed(
+        &self,
+        sync: impl Future<Output = Result<Offset, StorageError>>,
+    ) -> Result<Offset, StorageError> {
+        let begun = self.net.now();
+        let synced = sync.await;
+        if !matches!(synced, Err(StorageError::Closed { .. })) {
+            self.metrics
+                .on_synced(begun, self.net.now(), synced.is_ok());
+        }
+        synced
     }
 
     fn list_unsynced(&self, slot: &Rc<Slot<E>>) {
@@ -168,7 +184,7 @@ impl<E: Env> Shard<E> {
         if unsynced == 0 || !slot.sync.terms.get().must_wait(unsynced) {
             return;
         }
-        let synced = slot.log.sync_records().await;
+        let synced = self.timed(slot.log.sync_records()).await;
         let rested = slot.log.rest().await;
         if let Err(error) = synced.and(rested) {
             self.fail_log(slot, &error);
@@ -243,7 +259,7 @@ impl<E: Env> Shard<E> {
 
     async fn sync_log(self: &Rc<Self>, slot: &Rc<Slot<E>>) {
         self.make_room(slot).await;
-        let Err(error) = slot.log.sync().await else {
+        let Err(error) = self.timed(slot.log.sync()).await else {
             return;
         };
         // Closed by a stop, which syncs by itself, or deleted: nothing has failed.

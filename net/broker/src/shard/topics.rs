@@ -3,16 +3,21 @@
 //!
 //! Invariant: the entries are those of the image that the shard shows; they change with it, in the same stretch without await.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use pelton_machine::controller::is_internal_topic;
 use pelton_machine::image::{MetadataDelta, MetadataImage, TopicImage};
-use pelton_model::TopicId;
 use pelton_model::config::topic::TopicConfig;
 use pelton_model::map::Map;
 use pelton_model::record_type::metadata::RESOURCE_TOPIC;
+use pelton_model::{Monotonic, TopicId};
+use pelton_protocol::api::ApiKey;
 use pelton_protocol::codec::Str;
+
+use crate::metrics::Metrics;
+use crate::metrics::series::Series;
 
 /// A topic as requests see it.
 #[derive(Debug)]
@@ -22,12 +27,25 @@ pub(crate) struct TopicEntry {
     pub(crate) partition_count: i32,
     pub(crate) config: Arc<TopicConfig>,
     pub(crate) is_internal: bool,
+    /// Where its requests are counted, by API.
+    series: RefCell<Vec<Rc<Series>>>,
 }
 
 impl TopicEntry {
     /// Whether the topic has a partition of this index.
     pub(crate) fn has_partition(&self, index: i32) -> bool {
         (0..self.partition_count).contains(&index)
+    }
+
+    /// Where its requests of an API are counted.
+    pub(crate) fn series(&self, metrics: &Metrics, api: ApiKey, now: Monotonic) -> Rc<Series> {
+        let mut known = self.series.borrow_mut();
+        if let Some(series) = known.iter().find(|series| series.api == api.code()) {
+            return Rc::clone(series);
+        }
+        let series = metrics.topic(api.code(), &self.name, now);
+        known.push(Rc::clone(&series));
+        series
     }
 }
 
@@ -93,6 +111,7 @@ impl Topics {
             partition_count: topic.partition_count(),
             config,
             is_internal: is_internal_topic(topic.name()),
+            series: RefCell::default(),
         });
         self.by_name.insert(entry.name.clone(), Rc::clone(&entry));
         self.by_id.insert(entry.id, entry);

@@ -66,6 +66,11 @@ impl<E: Env> Shard<E> {
         self.waiting_fetches.borrow().contains_key(&id)
     }
 
+    /// Fetches of this shard's connections that wait.
+    pub(crate) fn waiting_fetch_count(&self) -> usize {
+        self.waiting_fetches.borrow().len()
+    }
+
     /// Ends a wait begun here.
     pub(crate) fn end_wait(&self, id: WatchId) {
         self.waiting_fetches.borrow_mut().remove(&id);

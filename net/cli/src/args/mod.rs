@@ -2,6 +2,7 @@
 
 mod client;
 mod group;
+mod metrics;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ pub(crate) use self::client::{
 pub(crate) use self::group::{
     GroupCommand, GroupDeleteArgs, GroupDescribeArgs, GroupListArgs, GroupResetArgs, Output,
 };
+pub(crate) use self::metrics::{Grouping, LatencyArgs, SlowArgs};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -37,6 +39,7 @@ pub(crate) use self::group::{
         pelton consume orders --from beginning --follow\n  \
         pelton consume orders --group billing          share the topic with others of the group\n  \
         pelton group describe billing                  who reads what, and how far behind\n  \
+        pelton --metrics 127.0.0.1:9644                also serve metrics, for Prometheus and pelton latency\n  \
         pelton doctor                                  check what this machine offers\n\n\
         Exit codes: 0 done, 1 failed, 2 wrong usage."
 )]
@@ -64,6 +67,8 @@ impl Cli {
             | Command::Group(_)
             | Command::Produce(_)
             | Command::Consume(_)
+            | Command::Latency(_)
+            | Command::Slow(_)
             | Command::Doctor(_) => LogLevel::Warn,
         })
     }
@@ -84,6 +89,10 @@ pub(crate) enum Command {
     Produce(Box<ProduceArgs>),
     /// Print records of a topic
     Consume(Box<ConsumeArgs>),
+    /// Show how long a broker's requests take
+    Latency(LatencyArgs),
+    /// Show a broker's last slow requests, each with its stages
+    Slow(SlowArgs),
     /// Check what this machine offers and what to do about the rest
     Doctor(DoctorArgs),
 }
@@ -126,6 +135,9 @@ pub(crate) struct ServeArgs {
     /// Keep data in this directory [default: ./pelton-data]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Serve metrics and health here over HTTP (/metrics, /healthz, /readyz), and time requests [default: nowhere]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) metrics: Option<HostPort>,
     /// Shards: a number of threads wherever the system puts them, or a list of cores (0,2 or 0-3) to pin one to each
     /// [default: one pinned to each core this process may use]
     #[arg(long, value_name = "N|LIST")]
@@ -296,7 +308,7 @@ mod tests {
     #[test]
     fn serve_options() {
         let args = serve(
-            "pelton serve --config f --listen [::1]:0 --advertise h:1 --data-dir d --cores 1,3-4 \
+            "pelton serve --config f --listen [::1]:0 --advertise h:1 --metrics m:2 --data-dir d --cores 1,3-4 \
              --set a=b=c --set num.partitions=3 --strict --spin 50",
         );
         assert_eq!(
@@ -312,6 +324,10 @@ mod tests {
                 host: "h".to_owned(),
                 port: 1
             })
+        );
+        assert_eq!(
+            args.metrics.map(|at| (at.host, at.port)),
+            Some(("m".to_owned(), 2))
         );
         assert_eq!(args.data_dir, Some(PathBuf::from("d")));
         assert_eq!(args.cores, Some(Cores::List(vec![1, 3, 4])));
@@ -354,6 +370,17 @@ mod tests {
         assert_eq!(args.partition, [0, 2]);
         assert_eq!(args.from, Position::BeforeEnd(5));
         assert_eq!((args.max, args.follow), (Some(7), true));
+        let line = "pelton latency --metrics h:1 --once --by topic --output json";
+        let Command::Latency(args) = parse(line).expect("valid").command else {
+            panic!("{line}");
+        };
+        assert_eq!((args.by, args.output), (Grouping::Topic, Output::Json));
+        assert_eq!((args.at.metrics.port, args.once), (1, true));
+        let line = "pelton slow -n 3";
+        let Command::Slow(args) = parse(line).expect("valid").command else {
+            panic!("{line}");
+        };
+        assert_eq!((args.max, args.at.metrics.port), (3, 9644));
     }
 
     // Goal: wrong usage is refused with code 2. Method: a table.
@@ -387,6 +414,9 @@ mod tests {
         check("pelton group reset g --topic t");
         check("pelton group reset g --topic t --to end --by 3");
         check("pelton group delete");
+        check("pelton latency --metrics nowhere");
+        check("pelton latency --by partition");
+        check("pelton slow --output xml");
     }
 
     // Goal: numbers are counts, lists are places. Method: both, and a list of one.

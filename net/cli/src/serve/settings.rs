@@ -86,7 +86,7 @@ fn resolve(
     })
 }
 
-/// `--listen`, `--advertise` and `--data-dir` are settings of Kafka's under shorter names.
+/// `--listen`, `--advertise`, `--metrics` and `--data-dir` are settings under shorter names.
 fn lay_options(args: &ServeArgs, set: &mut BTreeMap<String, String>) {
     let listener = |at: &HostPort| format!("PLAINTEXT://{}", ShownHostPort(&at.host, at.port));
     if let Some(listen) = &args.listen {
@@ -96,6 +96,10 @@ fn lay_options(args: &ServeArgs, set: &mut BTreeMap<String, String>) {
     }
     if let Some(advertise) = &args.advertise {
         set.insert("advertised.listeners".to_owned(), listener(advertise));
+    }
+    if let Some(at) = &args.metrics {
+        let shown = ShownHostPort(&at.host, at.port).to_string();
+        set.insert("metrics.listener".to_owned(), shown);
     }
     if let Some(dir) = &args.data_dir {
         set.insert("log.dirs".to_owned(), dir.display().to_string());
