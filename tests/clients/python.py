@@ -1,4 +1,4 @@
-"""Drives a broker with kafka-python: topics, produce with each codec, consume by assignment, look up offsets.
+"""Drives a broker with kafka-python: topics, produce with each codec, consume by assignment and in groups, look up offsets.
 
 usage: python.py HOST:PORT TOPIC
 
@@ -91,6 +91,30 @@ def consume(times):
     consumer.close()
 
 
+def member(group, **settings):
+    return KafkaConsumer(TOPIC, bootstrap_servers=BROKER, group_id=group, auto_offset_reset="earliest", **settings)
+
+
+def groups(total):
+    group = f"{TOPIC}-group"
+    first = member(group, enable_auto_commit=False)
+    step("a member reads", len(read(first, total)), total)
+    first.commit()
+    step("committed", first.committed(TopicPartition(TOPIC, 0)), total)
+    admin = KafkaAdminClient(bootstrap_servers=BROKER)
+    step("listed", group in [each[0] if isinstance(each, tuple) else each.group for each in admin.list_groups()], True)
+    first.close()
+    second = member(group)
+    step("nothing is left", len(second.poll(timeout_ms=2000)), 0)
+    second.close()
+    admin.delete_groups([group])
+    third = member(group)
+    step("a deleted group begins anew", len(read(third, total)), total)
+    third.close(autocommit=True)
+    admin.close()
+
+
 make_topic()
 consume(produce("all"))
+groups(COUNT * len(CODECS))
 print("done")

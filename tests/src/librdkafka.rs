@@ -96,6 +96,23 @@ pub fn consumer(bootstrap: &str, settings: &[(&str, &str)]) -> BaseConsumer {
     config.create().expect("a consumer with these settings")
 }
 
+/// A member of a group; it begins at the first record where nothing is committed, and commits what it is told to.
+///
+/// # Panics
+/// When a setting is wrong.
+#[must_use]
+pub fn member(bootstrap: &str, group: &str, settings: &[(&str, &str)]) -> BaseConsumer {
+    let mut config = config(bootstrap, &[]);
+    config.set("group.id", group).set("auto.offset.reset", "earliest");
+    config.set("enable.auto.commit", "false").set("session.timeout.ms", "6000");
+    config.set("heartbeat.interval.ms", "200").set("reconnect.backoff.max.ms", "200");
+    config.set("socket.timeout.ms", "3000").set("coordinator.query.interval.ms", "500");
+    for (name, value) in settings {
+        config.set(*name, *value);
+    }
+    config.create().expect("a consumer with these settings")
+}
+
 fn config(bootstrap: &str, settings: &[(&str, &str)]) -> ClientConfig {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", bootstrap);

@@ -200,3 +200,50 @@ fn configs() {
         assert!(told.contains(text), "{told}");
     }
 }
+
+/// The console consumer in a group, and `kafka-consumer-groups` over it: list, describe, reset, delete offsets, delete.
+#[test]
+fn groups() {
+    let broker = Broker::start();
+    let topic = topic::create_with(&broker, "grouped", 2, &[]);
+    topic::seed(&broker, &topic, 0, 10);
+    topic::seed(&broker, &topic, 1, 5);
+    let (name, group) = (topic.name.as_str(), unique("console"));
+    let arguments = [
+        "--topic",
+        name,
+        "--group",
+        &group,
+        "--from-beginning",
+        "--max-messages",
+        "15",
+        "--timeout-ms",
+        "30000",
+    ];
+    let Some(consume) = tool(&broker, "console-consumer", &arguments) else { return };
+    assert_eq!(run_ok(consume, b"", WAIT).lines().count(), 15);
+    let groups = |arguments: &[&str]| {
+        let command = tool(&broker, "consumer-groups", arguments).expect("it was there");
+        run_ok(command, b"", WAIT)
+    };
+    assert!(groups(&["--list"]).lines().any(|line| line == group));
+    let rows = |text: &str| -> Vec<Vec<String>> {
+        let lines = text.lines().filter(|line| line.starts_with(&group));
+        let words =
+            |line: &str| line.split_whitespace().skip(1).take(5).map(str::to_owned).collect();
+        let mut rows: Vec<Vec<String>> = lines.map(words).collect();
+        rows.sort_unstable();
+        rows
+    };
+    let described = groups(&["--describe", "--group", &group]);
+    assert_eq!(rows(&described), [[name, "0", "10", "10", "0"], [name, "1", "5", "5", "0"]]);
+    let state = groups(&["--describe", "--group", &group, "--state"]);
+    assert!(state.contains("Empty"), "{state}");
+    let of_topic = ["--group", &group, "--topic", name];
+    groups(&[&of_topic[..], &["--reset-offsets", "--to-offset", "3", "--execute"]].concat());
+    let described = groups(&["--describe", "--group", &group]);
+    assert_eq!(rows(&described), [[name, "0", "3", "10", "7"], [name, "1", "3", "5", "2"]]);
+    groups(&[&of_topic[..], &["--delete-offsets"]].concat());
+    groups(&["--delete", "--group", &group]);
+    assert!(!groups(&["--list"]).lines().any(|line| line == group));
+}

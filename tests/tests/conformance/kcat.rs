@@ -1,9 +1,9 @@
-//! kcat: metadata, produce with each codec, keys and headers, consume from everywhere, offset queries.
+//! kcat: metadata, produce with each codec, keys and headers, consume from everywhere, offset queries, groups.
 
 use std::process::Command;
 use std::time::Duration;
 
-use pelton_tests::broker::Broker;
+use pelton_tests::broker::{Broker, unique};
 use pelton_tests::peer::{Peer, run_ok};
 use pelton_tests::topic;
 
@@ -62,4 +62,27 @@ fn metadata_and_offsets() {
         let text = run_ok(kcat(&broker, &["-Q", "-t", &query]).expect("it was there"), b"", WAIT);
         assert_eq!(text.trim(), format!("{} [1] offset {offset}", topic.name));
     }
+}
+
+/// A group reads every record once, and nothing again.
+#[test]
+fn groups() {
+    let broker = Broker::start();
+    let topic = topic::create_with(&broker, "kcat", 3, &[]);
+    for partition in 0..3 {
+        topic::seed(&broker, &topic, partition, 10);
+    }
+    let group = unique("kcat");
+    let arguments =
+        ["-G", &group, "-e", "-X", "auto.offset.reset=earliest", "-f", "%p:%o\n", &topic.name];
+    let Some(first) = kcat(&broker, &arguments) else { return };
+    let mut lines: Vec<String> = run_ok(first, b"", WAIT).lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    let mut expected: Vec<String> = (0..3)
+        .flat_map(|partition| (0..10).map(move |offset| format!("{partition}:{offset}")))
+        .collect();
+    expected.sort_unstable();
+    assert_eq!(lines, expected);
+    let again = kcat(&broker, &arguments).expect("it was there");
+    assert_eq!(run_ok(again, b"", WAIT), "");
 }

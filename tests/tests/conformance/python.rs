@@ -1,4 +1,4 @@
-//! kafka-python: topics, codecs, headers and nulls, assignment, offsets by time.
+//! kafka-python: topics, codecs, headers and nulls, assignment, offsets by time, groups.
 
 use std::time::Duration;
 
