@@ -49,6 +49,7 @@ const LAYERS: [Layer; 11] = [
             "pelton-client",
             "pelton-broker",
             "pelton",
+            "pelton-perf",
         ],
     ),
 ];
