@@ -19,6 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::raw::Raw;
+use crate::volume::Volume;
 
 /// How long a start may take, on a loaded machine and without optimisation.
 const START: Duration = Duration::from_secs(20);
@@ -36,8 +37,8 @@ pub struct Options {
     pub arguments: Vec<String>,
     /// The log directories, in place of one of the broker's own.
     pub directories: Vec<PathBuf>,
-    /// A directory that is a volume of so many bytes while the process lives (needs the right to mount).
-    pub small_volume: Option<(PathBuf, u64)>,
+    /// A volume that the process sees where it is mounted.
+    pub volume: Option<Arc<Volume>>,
 }
 
 impl Default for Options {
@@ -47,7 +48,7 @@ impl Default for Options {
             settings: Vec::new(),
             arguments: Vec::new(),
             directories: Vec::new(),
-            small_volume: None,
+            volume: None,
         }
     }
 }
@@ -323,17 +324,12 @@ fn build() -> PathBuf {
         .expect("cargo names the executable")
 }
 
-/// The binary, in a mount namespace of its own where it gets a small volume.
+/// The binary, where the volume can be seen if there is one.
 fn program(options: &Options) -> Command {
-    let Some((directory, bytes)) = &options.small_volume else {
-        return Command::new(binary());
-    };
-    std::fs::create_dir_all(directory).expect("a place to mount");
-    let script = r#"mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@""#;
-    let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", script, "sh", &bytes.to_string()]);
-    command.arg(directory).arg(binary());
-    command
+    match &options.volume {
+        Some(volume) => volume.command(binary()),
+        None => Command::new(binary()),
+    }
 }
 
 fn launch(data_dir: &Path, listen: &str, options: &Options) -> (Process, SocketAddr) {

@@ -18,4 +18,5 @@ pub mod request;
 pub mod sim;
 pub mod table;
 pub mod topic;
+pub mod volume;
 pub mod wire;

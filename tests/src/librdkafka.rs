@@ -1,11 +1,13 @@
 //! librdkafka, through the `rdkafka` crate: a producer that remembers every delivery, and a consumer by assignment.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rdkafka::client::ClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
 use rdkafka::message::{DeliveryResult, Headers, Message};
 use rdkafka::producer::{BaseProducer, Producer, ProducerContext};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
@@ -174,6 +176,42 @@ pub fn read(
         }
     }
     seen
+}
+
+/// The newest value of each key: what a consumer of a compacted topic ends with.
+pub type State = BTreeMap<String, Vec<u8>>;
+
+/// Reads partition 0 of a topic to its end: the newest value of each key, and how many records there were.
+///
+/// # Panics
+/// When the end does not come in time, a record has no key, or an error comes.
+#[must_use]
+pub fn newest(bootstrap: &str, topic: &str) -> (State, usize) {
+    let consumer = consumer(bootstrap, &[("enable.partition.eof", "true"), ("check.crcs", "true")]);
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(topic, 0, Offset::Beginning).expect("a valid offset");
+    consumer.assign(&list).expect("an assignment");
+    let deadline = Instant::now() + PATIENCE;
+    let (mut state, mut count, mut last) = (State::new(), 0, -1);
+    loop {
+        assert!(Instant::now() < deadline, "{topic}: no end after {count} records");
+        match consumer.poll(Duration::from_millis(100)) {
+            None => {}
+            Some(Ok(message)) => {
+                assert!(last < message.offset());
+                last = message.offset();
+                count += 1;
+                let key = message.key().expect("every record has a key");
+                let key = String::from_utf8(key.to_vec()).expect("written by a test");
+                match message.payload() {
+                    Some(value) => state.insert(key, value.to_vec()),
+                    None => state.remove(&key),
+                };
+            }
+            Some(Err(KafkaError::PartitionEOF(_))) => return (state, count),
+            Some(Err(error)) => panic!("{topic}: {error}"),
+        }
+    }
 }
 
 fn copy(message: &impl Message) -> Seen {

@@ -3,12 +3,11 @@
 //! Method: librdkafka writes few keys over and over into small segments while the broker compacts all the time; then the
 //! topic is read from its beginning. The state that a consumer ends with must be that of what was acknowledged.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pelton_tests::broker::{Broker, Options};
-use pelton_tests::librdkafka::{Deliveries, consumer, finish, producer};
+use pelton_tests::librdkafka::{Deliveries, State, consumer, finish, newest, producer};
 use pelton_tests::topic::{self, TestTopic};
 use rdkafka::Message as _;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -20,9 +19,6 @@ const KEYS: usize = 200;
 const VALUE_BYTES: usize = 1_000;
 const SEGMENT_BYTES: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// What a consumer ends with.
-type State = BTreeMap<String, Vec<u8>>;
 
 fn start() -> Option<Broker> {
     let settings = ["log.cleaner.backoff.ms=20", "log.segment.delete.delay.ms=100"];
@@ -81,32 +77,7 @@ fn write_round(
 
 /// Reads the topic to its end: the state, and how many records there were.
 fn read(broker: &Broker, topic: &TestTopic) -> (State, usize) {
-    let settings = [("enable.partition.eof", "true"), ("check.crcs", "true")];
-    let consumer: BaseConsumer = consumer(&broker.bootstrap(), &settings);
-    let mut list = TopicPartitionList::new();
-    list.add_partition_offset(&topic.name, 0, Offset::Beginning).expect("a valid offset");
-    consumer.assign(&list).expect("an assignment");
-    let deadline = Instant::now() + PATIENCE;
-    let (mut state, mut count, mut last) = (State::new(), 0, -1);
-    loop {
-        assert!(Instant::now() < deadline, "the end does not come after {count} records");
-        match consumer.poll(Duration::from_millis(100)) {
-            None => {}
-            Some(Ok(message)) => {
-                assert!(last < message.offset());
-                last = message.offset();
-                count += 1;
-                let key = message.key().expect("every record has a key");
-                let key = String::from_utf8(key.to_vec()).expect("written here");
-                match message.payload() {
-                    Some(value) => state.insert(key, value.to_vec()),
-                    None => state.remove(&key),
-                };
-            }
-            Some(Err(KafkaError::PartitionEOF(_))) => return (state, count),
-            Some(Err(error)) => panic!("{error}"),
-        }
-    }
+    newest(&broker.bootstrap(), &topic.name)
 }
 
 /// Names and sizes of the partition's files.

@@ -1,34 +1,41 @@
 //! Seeds through the simulator: those that once failed, a fixed budget of others, and as many as `PELTON_SIM_SEEDS` asks for.
 //!
 //! `PELTON_SIM_SEED=n` runs one seed and says what it did; `PELTON_SIM_SEEDS=n` runs n seeds from `PELTON_SIM_FROM` (by default
-//! behind those of the budget) on all cores.
+//! behind those of the budget) on all cores. Both hold for the runs in which records go, too; name the test to have one kind.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use pelton_tests::sim::simulation::run;
+use pelton_tests::sim::simulation::{Summary, run, run_vanishing};
 
 /// Seeds that every run of the tests takes, 1 to this.
 const BUDGET: u64 = 400;
+/// The same for runs in which records go.
+const VANISHING_BUDGET: u64 = 200;
+/// A run as [`run`] and [`run_vanishing`] are.
+type Run = fn(u64) -> Result<Summary, String>;
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-fn known() -> Vec<u64> {
+/// The seeds of `seeds.txt`: of runs in which records go, with that word before the number, or of the others.
+fn known(is_vanishing: bool) -> Vec<u64> {
     include_str!("../seeds.txt")
         .lines()
         .filter_map(|line| line.split('#').next())
         .map(str::trim)
         .filter(|line| !line.is_empty())
-        .map(|line| line.parse().expect("seeds.txt holds a number a line"))
+        .map(|line| (line.starts_with("vanishing "), line.trim_start_matches("vanishing ")))
+        .filter(|(vanishes, _)| *vanishes == is_vanishing)
+        .map(|(_, number)| number.parse().expect("seeds.txt holds a number a line"))
         .collect()
 }
 
-/// Runs all seeds on two threads; the first failure ends the test.
-fn check(seeds: &[u64], shows_progress: bool) {
-    let next = AtomicU64::new(0);
+/// Runs all seeds on all cores; tells how many records went.
+fn check(run: Run, seeds: &[u64], shows_progress: bool) -> u64 {
+    let (next, vanished) = (AtomicU64::new(0), AtomicU64::new(0));
     let start = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let work = || -> Vec<String> {
@@ -38,9 +45,14 @@ fn check(seeds: &[u64], shows_progress: bool) {
             let Some(&seed) = seeds.get(index) else {
                 return failures;
             };
-            if let Err(report) = run(seed) {
-                println!("{report}");
-                failures.push(report);
+            match run(seed) {
+                Ok(summary) => {
+                    vanished.fetch_add(summary.vanished, Ordering::Relaxed);
+                }
+                Err(report) => {
+                    println!("{report}");
+                    failures.push(report);
+                }
             }
             if shows_progress && (index + 1).is_multiple_of(50) {
                 let seconds = start.elapsed().as_secs_f64();
@@ -57,29 +69,44 @@ fn check(seeds: &[u64], shows_progress: bool) {
         .map(|report| report.lines().rev().take(2).collect::<Vec<_>>().join(" / "))
         .collect();
     assert!(failures.is_empty(), "{} seeds failed:\n{}", failures.len(), summary.join("\n"));
+    vanished.into_inner()
+}
+
+/// One seed, so many, or those of the budget, as the environment says.
+fn check_budget(run: Run, budget: u64) -> u64 {
+    if let Some(seed) = number("PELTON_SIM_SEED") {
+        let summary = run(seed).unwrap_or_else(|report| panic!("{report}"));
+        println!("{summary:?}");
+        return summary.vanished;
+    }
+    match number("PELTON_SIM_SEEDS") {
+        Some(count) => {
+            let from = number("PELTON_SIM_FROM").unwrap_or(budget + 1);
+            check(run, &(from..from + count).collect::<Vec<_>>(), true)
+        }
+        None => check(run, &(1..=budget).collect::<Vec<_>>(), false),
+    }
 }
 
 // Goal: what once failed stays mended. Method: every seed of `seeds.txt`.
 #[test]
 fn seeds_that_once_failed() {
-    check(&known(), false);
+    assert_eq!(check(run, &known(false), false), 0);
+    check(run_vanishing, &known(true), false);
 }
 
 // Goal: no acknowledged record is lost, no wait is in vain, whatever the order of things. Method: a fixed budget of seeds.
 #[test]
 fn seeds_of_the_budget() {
-    if let Some(seed) = number("PELTON_SIM_SEED") {
-        let summary = run(seed).unwrap_or_else(|report| panic!("{report}"));
-        println!("{summary:?}");
-        return;
-    }
-    match number("PELTON_SIM_SEEDS") {
-        Some(count) => {
-            let from = number("PELTON_SIM_FROM").unwrap_or(BUDGET + 1);
-            check(&(from..from + count).collect::<Vec<_>>(), true);
-        }
-        None => check(&(1..=BUDGET).collect::<Vec<_>>(), false),
-    }
+    assert_eq!(check_budget(run, BUDGET), 0);
+}
+
+// Goal: retention, DeleteRecords and compaction take what they may and nothing else, whatever comes between. Method: a fixed budget of
+// seeds; some of them must have taken something.
+#[test]
+fn seeds_with_vanishing_records() {
+    let vanished = check_budget(run_vanishing, VANISHING_BUDGET);
+    assert!(0 < vanished, "nothing ever went");
 }
 
 // Goal: a seed is a run, byte for byte. Method: twice the same seed, and another one.

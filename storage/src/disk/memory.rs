@@ -8,13 +8,15 @@
 //! 4. What a helper thread would do beside its caller (preparing a log's tail) is done at once, or, after
 //!    [`MemoryDisk::delay_helper`], piece by piece between later operations, as a seed decides.
 //! 5. [`MemoryDisk::fail_preparing`] lets those pieces fail, and nothing else.
-//! 6. [`MemoryDisk::break_below`] is a device that has failed: every operation below a directory fails from then on.
+//! 6. [`MemoryDisk::break_below`] is a device that has failed: every operation below a directory fails from then on;
+//!    [`MemoryDisk::fail_below`] one that is full, read-only or cannot be read.
 //! 7. [`MemoryDisk::fail_next_sync`] makes one sync below a path fail.
 //! 8. A power cut ends every lock, and open files go stale: their later operations fail.
 //!
 //! Not modelled: rotten synced sectors (use [`MemoryDisk::corrupt`]), reordering between directories.
 
 mod backlog;
+mod failing;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +31,8 @@ use pelton_model::Timestamp;
 
 use super::prepare::Preparation;
 use super::{DirEntry, Disk, DiskError, DiskFile, OpenMode, Space, Stamp};
+
+pub use failing::Failing;
 
 const SECTOR_BYTES: usize = 512;
 /// What a volume is said to hold; nothing is refused for want of it.
@@ -77,8 +81,8 @@ impl Node {
 struct World {
     nodes: Vec<Node>,
     locks: BTreeSet<PathBuf>,
-    /// Directories whose device has failed, with its error.
-    broken: BTreeMap<PathBuf, i32>,
+    /// Directories whose device has failed, in which respect and with which error.
+    broken: BTreeMap<PathBuf, (Failing, i32)>,
     generation: u64,
 }
 
@@ -332,14 +336,6 @@ impl World {
         Ok(node)
     }
 
-    fn check_device(&self, path: &Path) -> Result<(), i32> {
-        let broken = |(directory, _): &(&PathBuf, &i32)| path.starts_with(directory);
-        match self.broken.iter().find(broken) {
-            Some((_, errno)) => Err(*errno),
-            None => Ok(()),
-        }
-    }
-
     fn parent(&self, path: &Path) -> Result<(usize, String), i32> {
         let mut names = names(path);
         let name = names.pop().ok_or(EEXIST)?;
@@ -445,17 +441,6 @@ impl MemoryDisk {
         self.faults.errno.set(errno);
     }
 
-    /// Lets every operation on `directory` and below it fail with `errno`, until [`MemoryDisk::mend`].
-    pub fn break_below(&self, directory: &Path, errno: i32) {
-        let mut world = self.world.borrow_mut();
-        world.broken.insert(directory.to_owned(), errno);
-    }
-
-    /// Ends what [`MemoryDisk::break_below`] began.
-    pub fn mend(&self) {
-        self.world.borrow_mut().broken.clear();
-    }
-
     /// Lets the next sync of anything below `path` fail with `errno`, once: the kernel tells of a lost page once, and syncs
     /// after that succeed.
     pub fn fail_next_sync(&self, path: &Path, errno: i32) {
@@ -532,7 +517,7 @@ impl MemoryDisk {
     ) -> Result<T, DiskError> {
         self.run_backlog();
         self.fault()
-            .and_then(|()| self.world.borrow().check_device(path))
+            .and_then(|()| self.world.borrow().check_device(operation, path))
             .and_then(|()| act(&mut self.world.borrow_mut()))
             .map_err(|errno| DiskError::new(operation, path, os_error(errno)))
     }
@@ -544,7 +529,10 @@ impl Disk for MemoryDisk {
 
     async fn open(&self, path: &Path, mode: OpenMode) -> Result<MemoryFile, DiskError> {
         self.count(|counts| counts.opens += 1);
-        let node = self.run("open", path, |world| world.open(path, mode))?;
+        let node = self.run("open", path, |world| {
+            world.check_open(path, mode)?;
+            world.open(path, mode)
+        })?;
         Ok(MemoryFile {
             disk: self.clone(),
             node,

@@ -23,6 +23,19 @@ use super::world::{Owner, World};
 /// How long a client waits for an answer that is not a long poll, ms.
 pub const PATIENCE_MS: u64 = 60_000;
 
+/// What may become of a topic's records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// All of them stay.
+    Whole,
+    /// Those below an offset that a client named go.
+    Deleting,
+    /// The oldest go when there are more than so many bytes.
+    Retained(u64),
+    /// Those go behind which there is another one of their key.
+    Compacted,
+}
+
 /// A topic that clients use.
 #[derive(Clone, Debug)]
 pub struct Topic {
@@ -32,6 +45,8 @@ pub struct Topic {
     pub id: TopicId,
     /// Its partitions.
     pub partitions: i32,
+    /// What may become of its records.
+    pub kind: Kind,
 }
 
 /// See the module.
@@ -50,6 +65,8 @@ pub struct Bench {
     pub starts: Cell<u64>,
     /// Batches that the broker no longer recognised after a restart.
     pub forgotten: Cell<u64>,
+    /// Whether kills of this run also cut the power.
+    pub power_goes: Cell<bool>,
     /// Whether the disk fails in this run: then storage errors are answers like others.
     pub disk_fails: Cell<bool>,
     /// No more faults come: what is left to do must get done.
@@ -76,6 +93,7 @@ impl Bench {
             is_stopping: Cell::new(false),
             starts: Cell::new(0),
             forgotten: Cell::new(0),
+            power_goes: Cell::new(false),
             disk_fails: Cell::new(false),
             is_healed: Cell::new(false),
             busy: Cell::new(0),
@@ -184,7 +202,7 @@ impl Bench {
         };
         assert!(!id.is_zero(), "a topic without an id");
         self.world.note(|| format!("topic {name} with {partitions} partitions is {id}"));
-        Topic { name: Str::from(name), id, partitions }
+        Topic { name: Str::from(name), id, partitions, kind: Kind::Whole }
     }
 
     async fn topic_id(&self, name: &str) -> TopicId {
@@ -243,5 +261,38 @@ impl Bench {
             ends.push(answer.offset);
         }
         Ok(ends)
+    }
+
+    /// Asks where a partition begins and compares that with the facts.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub async fn begin(&self, link: &mut Link, topic: &Topic, index: i32) -> Result<i64, Lost> {
+        let place = (topic.id, index);
+        let floor = self.oracle.borrow().known_start(place);
+        let partition = ListOffsetsPartition {
+            partition_index: index,
+            timestamp: -2,
+            ..ListOffsetsPartition::default()
+        };
+        let request = ListOffsetsRequest {
+            replica_id: -1,
+            topics: vec![ListOffsetsTopic {
+                name: topic.name.clone(),
+                partitions: vec![partition],
+            }],
+            ..ListOffsetsRequest::default()
+        };
+        let answer: ListOffsetsResponse = link.call(9, &request, PATIENCE_MS).await?;
+        let answer = &answer.topics[0].partitions[0];
+        if self.is_passing(answer.error_code) {
+            return Err(Lost::Closed);
+        }
+        assert_eq!(answer.error_code, 0, "ListOffsets of {} {index}", topic.name);
+        // What retention took is gone when its files are: only a power cut may bring it back. Deleted records may come back until their
+        // deletion is answered.
+        let stays = !self.power_goes.get() && topic.kind != Kind::Deleting;
+        self.oracle.borrow_mut().began(place, answer.offset, floor, stays);
+        Ok(answer.offset)
     }
 }

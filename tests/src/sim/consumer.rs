@@ -7,9 +7,10 @@ use pelton_protocol::message::fetch::{
     FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData,
 };
 
-use super::bench::{Bench, Topic};
+use super::bench::{Bench, Kind, Topic};
 use super::client::{Link, Lost};
-use super::records::records;
+use super::oracle::Whole;
+use super::records::{end_of, records};
 
 /// What an answer may take beyond the time it was asked to wait, or beyond what wakes it, ms: the way there and back, the disk, and
 /// large answers on small pipes.
@@ -93,10 +94,20 @@ async fn fetch(
         check_time(bench, topic, &terms, positions, asked_at, took_ms);
     }
     let mut is_passing = false;
+    let mut below = Vec::new();
     for (_, partition) in
         answer.responses.iter().flat_map(|t| t.partitions.iter().map(move |p| (t, p)))
     {
-        is_passing |= !take_in(bench, topic, partition, positions);
+        match take_in(bench, topic, partition, positions) {
+            Taken::Well => {}
+            Taken::Passing => is_passing = true,
+            Taken::Below => below.push(partition.partition_index),
+        }
+    }
+    for partition in below {
+        let start = bench.begin(link, topic, partition).await?;
+        let position = &mut positions[usize::try_from(partition).unwrap()];
+        *position = start.max(*position);
     }
     if is_passing { Err(Lost::Closed) } else { Ok(()) }
 }
@@ -160,12 +171,25 @@ fn check_time(
     }
 }
 
-/// Takes in one partition's records; false when the broker stops or its disk failed.
-fn take_in(bench: &Bench, topic: &Topic, data: &PartitionData, positions: &mut [i64]) -> bool {
+/// What came of one partition of an answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Well,
+    /// The broker stops, or its disk failed.
+    Passing,
+    /// The position is below the start.
+    Below,
+}
+
+/// Takes in one partition's records.
+fn take_in(bench: &Bench, topic: &Topic, data: &PartitionData, positions: &mut [i64]) -> Taken {
     let partition = data.partition_index;
     let place = (topic.id, partition);
     if bench.is_passing(data.error_code) {
-        return false;
+        return Taken::Passing;
+    }
+    if may_begin_later(topic.kind) && data.error_code == ErrorCode::OffsetOutOfRange.code() {
+        return Taken::Below;
     }
     let position = &mut positions[usize::try_from(partition).unwrap()];
     assert_eq!(
@@ -175,7 +199,7 @@ fn take_in(bench: &Bench, topic: &Topic, data: &PartitionData, positions: &mut [
         topic.name
     );
     let Some(bytes) = data.records.as_ref().and_then(|records| records.bytes()) else {
-        return true;
+        return Taken::Well;
     };
     for (offset, id) in records(bytes) {
         assert!(
@@ -186,13 +210,24 @@ fn take_in(bench: &Bench, topic: &Topic, data: &PartitionData, positions: &mut [
         if offset < *position {
             continue;
         }
-        assert_eq!(offset, *position, "{place:?}: a gap");
-        *position += 1;
+        let may_skip = topic.kind == Kind::Compacted;
+        assert!(may_skip || offset == *position, "{place:?}: {offset} after a gap from {position}");
+        *position = offset + 1;
     }
-    true
+    if topic.kind == Kind::Compacted {
+        *position = end_of(bytes).unwrap_or(0).max(*position);
+    }
+    Taken::Well
 }
 
-/// Reads all partitions from 0 to their ends and compares them with the facts.
+fn may_begin_later(kind: Kind) -> bool {
+    match kind {
+        Kind::Deleting | Kind::Retained(_) => true,
+        Kind::Whole | Kind::Compacted => false,
+    }
+}
+
+/// Reads all partitions from their starts to their ends and compares them with the facts.
 pub async fn check_whole(bench: Rc<Bench>, topic: Topic) {
     for partition in 0..topic.partitions {
         loop {
@@ -213,9 +248,15 @@ async fn check_partition(
     link: &mut Link,
 ) -> Result<(), Lost> {
     let end = bench.ends(link, topic).await?[usize::try_from(partition).unwrap()];
-    let mut ids = Vec::new();
-    while i64::try_from(ids.len()).unwrap() < end {
-        let position = i64::try_from(ids.len()).unwrap();
+    let start = match topic.kind {
+        Kind::Whole => 0,
+        Kind::Deleting | Kind::Retained(_) | Kind::Compacted => {
+            bench.begin(link, topic, partition).await?
+        }
+    };
+    let mut whole = Whole { start, end, records: Vec::new(), bytes: 0 };
+    let mut position = start;
+    while position < end {
         let request = FetchRequest {
             min_bytes: 1,
             max_wait_ms: 500,
@@ -236,20 +277,24 @@ async fn check_partition(
         if bench.is_passing(data.error_code) {
             return Err(Lost::Closed);
         }
+        if may_begin_later(topic.kind) && data.error_code == ErrorCode::OffsetOutOfRange.code() {
+            // More went meanwhile.
+            return Err(Lost::Closed);
+        }
         assert_eq!(data.error_code, 0, "Fetch of {} {partition} from {position}", topic.name);
         let bytes = data.records.as_ref().and_then(|records| records.bytes()).expect("records");
         let fresh: Vec<_> =
             records(bytes).into_iter().filter(|(offset, _)| position <= *offset).collect();
         assert!(
-            !fresh.is_empty(),
+            !fresh.is_empty() || topic.kind == Kind::Compacted,
             "{} {partition}: nothing at {position}, its end is {end}",
             topic.name
         );
-        for (at, (offset, id)) in (position..).zip(fresh) {
-            assert_eq!(at, offset, "{} {partition}: a gap", topic.name);
-            ids.push(id);
-        }
+        whole.bytes += bytes.len() as u64;
+        whole.records.extend(fresh);
+        position = end_of(bytes).expect("not empty");
     }
-    bench.oracle.borrow_mut().check_whole((topic.id, partition), &ids);
+    whole.end = position;
+    bench.oracle.borrow_mut().check_whole((topic.id, partition), topic.kind, &whole);
     Ok(())
 }

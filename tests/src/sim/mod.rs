@@ -3,7 +3,8 @@
 //! The code under test is the real broker ([`pelton_broker::boot::run`]) on a simulated environment: [`net`], [`mesh`], [`disk`] and
 //! the clock of [`world`]. Clients ([`producer`], [`consumer`]) tell the [`oracle`] what they were told, and it compares. A run
 //! ([`simulation`]) has a phase of faults (kills, orderly stops, resets), then a phase in which everything must get done, then the
-//! whole of the data is compared, also after a stop and after a kill.
+//! whole of the data is compared, also after a stop and after a kill. Runs of their own ([`simulation::run_vanishing`]) have topics
+//! with retention, deleted records and compaction, of which the oracle knows what may go.
 //!
 //! Invariants:
 //! 1. One seed, one run: two runs of a seed have the same fingerprint.
@@ -28,4 +29,5 @@ pub mod simulation;
 pub mod stage;
 pub mod topics;
 pub mod trace;
+pub mod vanish;
 pub mod world;

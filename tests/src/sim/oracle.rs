@@ -5,10 +5,15 @@
 //! 2. An offset has one record, in every read and after every restart.
 //! 3. Records of one producer are in the order in which it sent them, none twice.
 //! 4. Offsets have no gaps; the end never moves back.
+//! 5. Where records may go: the start moves up only, and no further than somebody asked; what goes of a compacted topic has a later
+//!    record of its key; a topic that keeps so many bytes keeps at least those.
 
 use std::collections::BTreeMap;
 
 use pelton_model::TopicId;
+
+use super::bench::Kind;
+use super::records::key_of;
 
 /// A record's identity: which producer, and its count there. Numbers of one producer grow in the order of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +35,22 @@ struct Facts {
     acknowledged_end: i64,
     moved: Vec<(u64, i64)>,
     latest_end: i64,
+    /// The start below which nothing may come back, and the largest that was asked for.
+    known_start: i64,
+    asked_start: i64,
+}
+
+/// All of a partition as it was read.
+#[derive(Clone, Debug)]
+pub struct Whole {
+    /// Where it begins.
+    pub start: i64,
+    /// Where it ends.
+    pub end: i64,
+    /// The records.
+    pub records: Vec<(i64, RecordId)>,
+    /// Bytes of their batches.
+    pub bytes: u64,
 }
 
 impl Facts {
@@ -52,6 +73,7 @@ pub struct Oracle {
     facts: BTreeMap<Place, Facts>,
     next_producer: u32,
     acknowledged: u64,
+    vanished: u64,
 }
 
 impl Oracle {
@@ -120,13 +142,44 @@ impl Oracle {
         self.acknowledged
     }
 
+    /// Somebody is about to ask for everything below `start` to be deleted.
+    pub fn asks_to_delete(&mut self, place: Place, start: i64) {
+        let facts = self.facts.entry(place).or_default();
+        facts.asked_start = facts.asked_start.max(start);
+    }
+
+    /// A broker named the start of a partition, asked for at a time when `floor` was the start known. `stays`: it may not move back.
+    ///
+    /// # Panics
+    /// When the start has moved back.
+    pub fn began(&mut self, place: Place, start: i64, floor: i64, stays: bool) {
+        assert!(floor <= start, "{place:?}: begins at {start}, but at {floor} before it was asked");
+        let facts = self.facts.entry(place).or_default();
+        if stays {
+            facts.known_start = facts.known_start.max(start);
+        }
+    }
+
+    /// The start as far as clients know it.
+    #[must_use]
+    pub fn known_start(&self, place: Place) -> i64 {
+        self.facts.get(&place).map_or(0, |facts| facts.known_start)
+    }
+
+    /// Records that were told of and are not there any more, as the last checks found.
+    #[must_use]
+    pub fn vanished(&self) -> u64 {
+        self.vanished
+    }
+
     /// Compares the whole of a partition with the facts.
     ///
     /// # Panics
     /// When an acknowledged record is missing, or one is twice or out of order.
-    pub fn check_whole(&mut self, place: Place, records: &[RecordId]) {
+    pub fn check_whole(&mut self, place: Place, kind: Kind, whole: &Whole) {
+        let Whole { start, end, ref records, bytes } = *whole;
         let mut last: BTreeMap<u32, u32> = BTreeMap::new();
-        for (offset, &id) in (0_i64..).zip(records) {
+        for &(offset, id) in records {
             self.read(place, offset, id);
             if let Some(before) = last.insert(id.producer, id.number) {
                 assert!(
@@ -135,10 +188,45 @@ impl Oracle {
                 );
             }
         }
-        let end = i64::try_from(records.len()).expect("a count");
         let facts = self.facts.entry(place).or_default();
         if let Some((offset, id)) = facts.by_offset.range(end..).next() {
             panic!("{place:?} ends at {end}, but {id:?} was at {offset}");
         }
+        let is_contiguous = (start..end).eq(records.iter().map(|(offset, _)| *offset));
+        let newest = newest_of_keys(records);
+        let missing_keys = || {
+            let there: BTreeMap<i64, RecordId> = records.iter().copied().collect();
+            let missing = facts.by_offset.iter().filter(move |(at, _)| !there.contains_key(*at));
+            let is_newest = |(at, id): &(&i64, &RecordId)| {
+                newest.get(&key_of(**id)).is_none_or(|newest| newest < *at)
+            };
+            missing.filter(is_newest).collect::<Vec<_>>()
+        };
+        match kind {
+            Kind::Whole => {
+                assert!(is_contiguous, "{place:?}: a gap");
+                assert_eq!(start, 0, "{place:?}: its beginning is gone");
+            }
+            Kind::Deleting => {
+                assert!(is_contiguous, "{place:?}: a gap");
+                let asked = facts.asked_start;
+                assert!(start <= asked, "{place:?}: begins at {start}, {asked} was asked for");
+            }
+            Kind::Retained(least) => {
+                assert!(is_contiguous, "{place:?}: a gap");
+                assert!(start == 0 || least <= bytes, "{place:?}: only {bytes} bytes are left");
+            }
+            Kind::Compacted => {
+                let missing = missing_keys();
+                assert!(missing.is_empty(), "{place:?}: nothing newer than {missing:?}");
+            }
+        }
+        let told = facts.by_offset.len();
+        self.vanished += u64::try_from(told.saturating_sub(records.len())).expect("a count");
     }
+}
+
+/// The largest offset of each key.
+fn newest_of_keys(records: &[(i64, RecordId)]) -> BTreeMap<u32, i64> {
+    records.iter().map(|&(offset, id)| (key_of(id), offset)).collect()
 }

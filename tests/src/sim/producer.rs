@@ -12,10 +12,10 @@ use pelton_protocol::message::produce::{
     TopicProduceData,
 };
 
-use super::bench::{Bench, PATIENCE_MS, Topic};
+use super::bench::{Bench, Kind, PATIENCE_MS, Topic};
 use super::client::{Link, Lost};
 use super::oracle::RecordId;
-use super::records::{Stamp, batch};
+use super::records::{Stamp, batch, keyed_batch};
 
 /// Batches of one partition that are under way at once, as Kafka's clients have it.
 const WINDOW: usize = 5;
@@ -105,7 +105,11 @@ impl Maker<'_> {
         self.next_number += u32::try_from(count).unwrap();
         let id = |number| RecordId { producer: self.producer, number };
         let ids: Vec<RecordId> = (first..self.next_number).map(id).collect();
-        let bytes = batch(&ids, stamp, usize::try_from(filler).unwrap(), codec);
+        let filler = usize::try_from(filler).unwrap();
+        let bytes = match self.load.topic.kind {
+            Kind::Compacted => keyed_batch(&ids, stamp, filler, codec),
+            Kind::Whole | Kind::Deleting | Kind::Retained(_) => batch(&ids, stamp, filler, codec),
+        };
         (ids, bytes)
     }
 }

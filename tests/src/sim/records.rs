@@ -18,9 +18,39 @@ pub struct Stamp {
     pub sequence: i32,
 }
 
+/// Keys of a compacted topic.
+const KEYS: u32 = 5;
+
+/// The key of a record, where records have keys.
+#[must_use]
+pub fn key_of(id: RecordId) -> u32 {
+    id.producer.wrapping_mul(7).wrapping_add(id.number) % KEYS
+}
+
 /// A batch of these records, each followed by `filler` bytes that follow from its identity.
 #[must_use]
 pub fn batch(ids: &[RecordId], stamp: Option<Stamp>, filler: usize, codec: Compression) -> Bytes {
+    build(ids, stamp, filler, codec, false)
+}
+
+/// As [`batch`], with the records' keys.
+#[must_use]
+pub fn keyed_batch(
+    ids: &[RecordId],
+    stamp: Option<Stamp>,
+    filler: usize,
+    codec: Compression,
+) -> Bytes {
+    build(ids, stamp, filler, codec, true)
+}
+
+fn build(
+    ids: &[RecordId],
+    stamp: Option<Stamp>,
+    filler: usize,
+    codec: Compression,
+    is_keyed: bool,
+) -> Bytes {
     let mut options = BuilderOptions { compression: codec, ..BuilderOptions::default() };
     if let Some(stamp) = stamp {
         options.producer_id = ProducerId(stamp.producer_id);
@@ -34,7 +64,8 @@ pub fn batch(ids: &[RecordId], stamp: Option<Stamp>, filler: usize, codec: Compr
         value.extend(id.number.to_be_bytes());
         value.resize(8 + filler, filler_byte(*id));
         let timestamp = Timestamp(1_750_000_000_000 + i64::from(id.number));
-        builder.append(timestamp, None, Some(&value), &[]);
+        let key = key_of(*id).to_be_bytes();
+        builder.append(timestamp, is_keyed.then_some(&key), Some(&value), &[]);
     }
     builder.build()
 }
@@ -56,6 +87,16 @@ pub fn records(bytes: &Bytes) -> Vec<(i64, RecordId)> {
         records_of(&header, &bytes.slice_ref(batch), &mut found);
     }
     found
+}
+
+/// The offset behind whole batches, also when records of them are gone; `None` without any.
+///
+/// # Panics
+/// When the bytes are damaged.
+#[must_use]
+pub fn end_of(bytes: &Bytes) -> Option<i64> {
+    let ends = Batches::new(bytes).map(|batch| batch.expect("whole batches").0.last_offset().0 + 1);
+    ends.last()
 }
 
 fn records_of(header: &BatchHeader, batch: &Bytes, found: &mut Vec<(i64, RecordId)>) {

@@ -5,10 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::rc::Rc;
 
-use pelton_storage::disk::memory::MemoryDisk;
+use pelton_storage::disk::memory::{Failing, MemoryDisk};
 use pelton_storage::disk::{Disk as _, OpenMode};
 
-use super::bench::Bench;
+use super::bench::{Bench, Kind, Topic};
 use super::broker::{DIRECTORY, Life, Settings};
 use super::consumer;
 use super::extremes;
@@ -18,6 +18,7 @@ use super::producer::{self, Load};
 use super::random::Random;
 use super::topics;
 use super::trace::{errors_logged, forget_errors, log_into};
+use super::vanish;
 use super::world::{Owner, Policy, World};
 
 /// Steps of a run at most.
@@ -46,6 +47,8 @@ pub struct Summary {
     pub stops: u64,
     /// Batches that the broker no longer recognised when they came again after a restart.
     pub forgotten: u64,
+    /// Records that had gone for a good reason, as each check of everything found.
+    pub vanished: u64,
 }
 
 /// Runs one seed.
@@ -53,7 +56,16 @@ pub struct Summary {
 /// # Errors
 /// The report of a failure: seed, reason, last events.
 pub fn run(seed: u64) -> Result<Summary, String> {
-    run_with(seed, Cuts::No)
+    run_with(seed, Cuts::No, Vanishing::No)
+}
+
+/// As [`run`], with topics of which records go: by retention, by DeleteRecords, by compaction. Every fourth seed also cuts the power.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_vanishing(seed: u64) -> Result<Summary, String> {
+    let cuts = if seed.is_multiple_of(4) { Cuts::Yes } else { Cuts::No };
+    run_with(seed, cuts, Vanishing::Yes)
 }
 
 /// As [`run`], with records synced before they are acknowledged, and a power cut for every kill: what was acknowledged or seen must
@@ -62,7 +74,7 @@ pub fn run(seed: u64) -> Result<Summary, String> {
 /// # Errors
 /// As [`run`].
 pub fn run_with_power_cuts(seed: u64) -> Result<Summary, String> {
-    run_with(seed, Cuts::Yes)
+    run_with(seed, Cuts::Yes, Vanishing::No)
 }
 
 /// Whether each kill also cuts the power.
@@ -72,12 +84,19 @@ enum Cuts {
     No,
 }
 
-fn run_with(seed: u64, cuts: Cuts) -> Result<Summary, String> {
+/// Whether records go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Vanishing {
+    Yes,
+    No,
+}
+
+fn run_with(seed: u64, cuts: Cuts, vanishing: Vanishing) -> Result<Summary, String> {
     // Hash maps iterate in the same order in every run.
     pelton_model::map::seed(0x5eed);
     let world = World::new(seed, STEPS_MAX);
     let outcome = log_into(&world, || {
-        catch_unwind(AssertUnwindSafe(|| Simulation::new(&world, seed, cuts).run()))
+        catch_unwind(AssertUnwindSafe(|| Simulation::new(&world, seed, cuts, vanishing).run()))
     });
     match outcome {
         Ok(summary) => Ok(summary),
@@ -110,10 +129,13 @@ struct Plan {
     idle_ms: Option<u64>,
     has_large_frames: bool,
     cuts: Cuts,
+    vanishing: Vanishing,
     /// Log directories; the first holds the metadata log.
     directories: u64,
     /// Failures of the device of a directory that is not the first.
     device_failures: u64,
+    /// How it fails.
+    failing: (Failing, i32),
 }
 
 struct Simulation {
@@ -129,7 +151,7 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn new(world: &World, seed: u64, cuts: Cuts) -> Self {
+    fn new(world: &World, seed: u64, cuts: Cuts, vanishing: Vanishing) -> Self {
         let network = Network::new(world);
         let disk = MemoryDisk::new();
         let bench = Bench::new(world, &network);
@@ -154,14 +176,18 @@ impl Simulation {
             idle_ms: random.percent(30).then(|| random.between(30_000, 60_000)),
             has_large_frames: random.percent(20),
             cuts,
+            vanishing,
             directories: 1,
             device_failures: 0,
+            failing: (Failing::Everything, EIO),
         });
+        bench.power_goes.set(cuts == Cuts::Yes);
         // Chance of its own, so that the seeds known so far take the course they took.
         let mut random = Random::new(!seed);
         let directories = random.between(1, 3);
         let can_fail = directories > 1 && random.percent(30);
-        let plan = Plan { directories, device_failures: u64::from(can_fail), ..plan };
+        let failing = FAILINGS[random.index(FAILINGS.len())];
+        let plan = Plan { directories, device_failures: u64::from(can_fail), failing, ..plan };
         let settings = world.draw(|random| settings(random, &plan));
         world.note(|| format!("{plan:?} {settings:?} network {quality:?}"));
         let life = Life::start(world, &network, &disk, 0, &settings);
@@ -206,6 +232,7 @@ impl Simulation {
             kills: self.kills,
             stops: self.stops,
             forgotten: self.bench.forgotten.get(),
+            vanished: self.bench.oracle.borrow().vanished(),
         }
     }
 
@@ -215,12 +242,18 @@ impl Simulation {
             let partitions = self.world.draw(|random| i32::try_from(random.between(1, 5)).unwrap());
             let name = format!("topic-{index}");
             let rolls = self.bench.chance(50);
+            let vanishing = self.plan.vanishing;
             // Consumers go on while this counts.
             bench.producing.set(bench.producing.get() + 1);
             self.bench.start(async move {
                 let quick = [("index.interval.bytes", "0"), ("segment.index.bytes", "96")];
-                let configs = if rolls { &quick[..] } else { &[] };
-                let topic = bench.create_topic(&name, partitions, configs).await;
+                let (kind, configs) = match vanishing {
+                    Vanishing::Yes => vanish::draw(&bench),
+                    Vanishing::No if rolls => (Kind::Whole, quick.to_vec()),
+                    Vanishing::No => (Kind::Whole, Vec::new()),
+                };
+                let topic = bench.create_topic(&name, partitions, &configs).await;
+                let topic = Topic { kind, ..topic };
                 start_load(&bench, &topic);
                 bench.topics.borrow_mut().push(topic);
                 bench.producing.set(bench.producing.get() - 1);
@@ -300,8 +333,9 @@ impl Simulation {
         let directory =
             directories(self.plan.directories).swap_remove(usize::try_from(directory).unwrap());
         self.bench.disk_fails.set(true);
-        self.world.note(|| format!("the device of {directory} fails"));
-        self.disk.break_below(Path::new(&directory), EIO);
+        let (failing, errno) = self.plan.failing;
+        self.world.note(|| format!("the device of {directory} fails: {failing:?} {errno}"));
+        self.disk.fail_below(Path::new(&directory), failing, errno);
         let until = self.world.now() + self.world.draw(|random| random.magnitude(20_000_000_000));
         while self.world.now() < until {
             self.step();
@@ -408,6 +442,13 @@ enum Fault {
 
 /// The error of a device that is gone.
 const EIO: i32 = 5;
+/// Ways in which a device fails: it is gone (the most usual one), full, or read-only.
+const FAILINGS: [(Failing, i32); 4] = [
+    (Failing::Everything, EIO),
+    (Failing::Everything, EIO),
+    (Failing::Growth, 28),
+    (Failing::Changes, 30),
+];
 
 /// The first `count` log directories.
 fn directories(count: u64) -> Vec<String> {
@@ -429,6 +470,14 @@ fn settings(random: &mut Random, plan: &Plan) -> Settings {
         let interval = random.between(1_000, 3_000).to_string();
         config.insert("log.flush.offset.checkpoint.interval.ms".to_owned(), interval);
     }
+    if plan.vanishing == Vanishing::Yes {
+        let often = [
+            ("log.retention.check.interval.ms", "300"),
+            ("log.cleaner.backoff.ms", "200"),
+            ("log.segment.delete.delay.ms", "1000"),
+        ];
+        config.extend(often.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
     if plan.cuts == Cuts::Yes {
         let strict = [("log.sync.policy", "group"), ("log.flush.interval.messages", "1")];
         let (name, value) = strict[random.index(2)];
@@ -446,7 +495,7 @@ fn settings(random: &mut Random, plan: &Plan) -> Settings {
     }
 }
 
-fn start_load(bench: &Rc<Bench>, topic: &super::bench::Topic) {
+fn start_load(bench: &Rc<Bench>, topic: &Topic) {
     let (idempotent, plain, consumers) =
         bench.world.draw(|random| (random.between(1, 2), random.below(3), random.between(1, 3)));
     for index in 0..idempotent + plain {
@@ -463,6 +512,9 @@ fn start_load(bench: &Rc<Bench>, topic: &super::bench::Topic) {
         } else {
             bench.start(producer::plain(Rc::clone(bench), load));
         }
+    }
+    if topic.kind == Kind::Deleting {
+        bench.start(vanish::delete_records(Rc::clone(bench), topic.clone()));
     }
     for _ in 0..consumers {
         bench.start(consumer::follow(Rc::clone(bench), topic.clone()));

@@ -7,7 +7,9 @@ use std::rc::Rc;
 use bytes::{Bytes, BytesMut};
 use pelton_model::compression::Compression;
 use pelton_model::slice::Slice;
-use pelton_protocol::message::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchTopic};
+use pelton_protocol::message::fetch::{
+    FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData,
+};
 use pelton_protocol::message::produce::ProduceResponse;
 use pelton_storage::disk::memory::MemoryDisk;
 use pelton_transport::net::{Connection, Net};
@@ -18,7 +20,7 @@ use super::mesh::MeshQuality;
 use super::net::Network;
 use super::oracle::RecordId;
 use super::producer::{data, request};
-use super::records::batch;
+use super::records::{batch, records};
 use super::trace::{forget_errors, log_into};
 use super::world::{Owner, World};
 
@@ -163,6 +165,19 @@ impl Stage {
 
     /// Asks for what is at `offset`; the error code and the high watermark that came back.
     pub fn fetch(&self, topic: &Topic, partition: i32, offset: i64) -> (i16, i64) {
+        let answer = self.fetched(topic, partition, offset);
+        (answer.error_code, answer.high_watermark)
+    }
+
+    /// The offsets of the records that one Fetch from `offset` brings.
+    pub fn offsets(&self, topic: &Topic, partition: i32, offset: i64) -> Vec<i64> {
+        let answer = self.fetched(topic, partition, offset);
+        assert_eq!(answer.error_code, 0);
+        let bytes = answer.records.as_ref().and_then(|records| records.bytes());
+        bytes.map(records).unwrap_or_default().into_iter().map(|(offset, _)| offset).collect()
+    }
+
+    fn fetched(&self, topic: &Topic, partition: i32, offset: i64) -> PartitionData {
         let (bench, id) = (Rc::clone(&self.bench), topic.id);
         self.run(async move {
             let partition = FetchPartition {
@@ -180,10 +195,9 @@ impl Stage {
                 ..FetchRequest::default()
             };
             let mut link = bench.link("consumer").await;
-            let answer: FetchResponse =
+            let mut answer: FetchResponse =
                 link.call(13, &fetch, ANSWER_MS_MAX).await.expect("an answer");
-            let answer = &answer.responses[0].partitions[0];
-            (answer.error_code, answer.high_watermark)
+            answer.responses.swap_remove(0).partitions.swap_remove(0)
         })
     }
 
@@ -251,14 +265,62 @@ impl Stage {
 
     /// kill -9; with `power` the disk also loses what was not synced. Then the broker starts again.
     pub fn restart(&mut self, loses_power: bool) {
+        self.kill(loses_power);
+        self.start();
+    }
+
+    /// kill -9; with `power` the disk also loses what was not synced.
+    pub fn kill(&mut self, loses_power: bool) {
         self.life.kill();
         forget_errors(0);
         if loses_power {
             self.disk.crash(self.world.draw(super::random::Random::draw));
         }
+    }
+
+    /// Starts the broker and waits until it serves.
+    pub fn start(&mut self) {
+        self.begin();
+        self.step_until("a start", || self.life.is_serving());
+    }
+
+    fn begin(&mut self) {
         self.life = Life::start(&self.world, &self.network, &self.disk, self.lives, &self.settings);
         self.lives += 1;
-        self.step_until("a start", || self.life.is_serving());
+    }
+
+    /// An orderly stop.
+    pub fn stop(&mut self) {
+        self.life.stop();
+        self.step_until("a stop", || self.life.has_ended());
+        self.life.kill();
+    }
+
+    /// Starts the broker, tells it to stop after so many steps, and waits for its end: whether it served before, and the virtual time
+    /// that the stop took, ms. It may end with an error.
+    pub fn stop_after_steps(&mut self, steps: u64) -> (bool, u64) {
+        self.begin();
+        for _ in 0..steps {
+            self.world.step();
+            self.life.reap();
+        }
+        let did_serve = self.life.is_serving();
+        let from = self.world.now();
+        self.life.stop();
+        let deadline = from + SCENE_MS_MAX * 1_000_000;
+        while !self.life.has_ended() {
+            assert!(self.world.now() < deadline, "a stop during a start never ends");
+            self.world.step();
+            self.life.reap();
+        }
+        self.life.kill();
+        forget_errors(0);
+        (did_serve, (self.world.now() - from) / 1_000_000)
+    }
+
+    /// How long operations of the disk take at most from the next start on, ms.
+    pub fn slow_disk(&mut self, ms_max: u64) {
+        self.settings.disk_delay_max = ms_max * 1_000_000;
     }
 }
 

@@ -20,7 +20,7 @@ const CODECS: [&str; 5] = ["none", "gzip", "snappy", "lz4", "zstd"];
 const SETTINGS: [&str; 2] =
     ["metadata.log.max.record.bytes.between.snapshots=3000", "offsets.topic.num.partitions=2"];
 
-fn create(address: SocketAddr, name: &str, partitions: i32, configs: &[(&str, &str)]) {
+pub(super) fn create(address: SocketAddr, name: &str, partitions: i32, configs: &[(&str, &str)]) {
     let owned = |&(key, value): &(&str, &str)| (key.to_owned(), Some(value.to_owned()));
     let configs = configs.iter().map(owned).collect();
     let topic = NewTopic { partitions, configs, ..NewTopic::named(name) };
@@ -192,15 +192,7 @@ fn peltons_directory_and_back() {
     let Some(kafka) = Kafka::find(23492) else { return };
     std::fs::create_dir_all(kafka.data_dir()).expect("a directory");
     let at = kafka.address();
-    let properties = format!(
-        "process.roles=broker,controller\nnode.id=1\nlisteners=PLAINTEXT://{at},CONTROLLER://127.0.0.1:{port}\n\
-         controller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=127.0.0.1:{port}\n\
-         log.dirs={}\n{}\n",
-        kafka.data_dir().display(),
-        SETTINGS.join("\n"),
-        port = at.port() + 1,
-    );
-    std::fs::write(kafka.home().join("server.properties"), properties).expect("written");
+    kafka.write_properties(&SETTINGS);
     let pelton = Pelton::start(&kafka, &[]);
     create(at, "orders", 3, &[("retention.bytes", "100000000")]);
     create(at, "compacted", 2, &[("cleanup.policy", "compact")]);

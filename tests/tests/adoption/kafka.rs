@@ -85,6 +85,32 @@ impl Kafka {
         run_ok(self.script("kafka", &arguments), b"", PATIENCE);
     }
 
+    /// Writes a `server.properties` as Kafka's start would, for a Pelton that comes first.
+    pub(super) fn write_properties(&self, settings: &[&str]) {
+        let at = self.address();
+        let properties = format!(
+            "process.roles=broker,controller\nnode.id=1\nlisteners=PLAINTEXT://{at},CONTROLLER://127.0.0.1:{port}\n\
+             controller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=127.0.0.1:{port}\n\
+             log.dirs={}\n{}\n",
+            self.data_dir().display(),
+            settings.join("\n"),
+            port = at.port() + 1,
+        );
+        std::fs::write(self.home().join("server.properties"), properties).expect("written");
+    }
+
+    /// Another Kafka recovers a copy of the partitions from their log files alone, and must serve what `digest` says.
+    pub(super) fn adopts(&self, digest: &str) {
+        let expected = self.home().join("digest.txt");
+        std::fs::write(&expected, digest).expect("written");
+        let (expected, data_dir) = (expected.to_str(), self.data_dir());
+        let paths = [data_dir.to_str(), expected].map(|path| path.expect("paths are UTF-8"));
+        let arguments = [paths[0], "--expect", paths[1], "--unclean"];
+        let mut command = self.script("adopt-check", &arguments);
+        command.env("ADOPT_PORT", (self.port + 4).to_string());
+        run_ok(command, b"", PATIENCE);
+    }
+
     /// Ends Kafka.
     pub(super) fn end(&self, how: End) {
         if how == End::Killed {

@@ -1,9 +1,10 @@
 //! Whole data directories change hands: a directory of Apache Kafka 4.3.1 under Pelton, and one of Pelton under Kafka.
 //!
-//! `golden` needs a small directory that is checked in, `bounded` nothing, `in_place` a real Kafka: the folder that `PELTON_PEERS`
+//! `golden` needs a small directory that is checked in, `bounded` nothing, `in_place` and `compacted` a real Kafka: the folder that `PELTON_PEERS`
 //! names must hold its `kafka` and `adopt-check` scripts, else it is a printed skip.
 
 mod bounded;
+mod compacted;
 mod golden;
 mod in_place;
 mod kafka;
