@@ -102,3 +102,7 @@ pub const METRICS_GATHER_MS_MAX: u64 = 2_000;
 pub const SLOW_REQUESTS_MAX: usize = 128;
 /// Topics of one request whose latency it counts for.
 pub const TOPICS_TIMED_MAX: usize = 8;
+/// Bytes of a topic pattern of a consumer group's member.
+pub const GROUP_REGEX_BYTES_MAX: usize = 4 * 1024;
+/// Bytes of a topic pattern once compiled.
+pub const GROUP_REGEX_PROGRAM_BYTES_MAX: usize = 1024 * 1024;

@@ -3,16 +3,19 @@
 use pelton_model::record_type::group::{GroupMetadataKey, GroupRecord};
 use pelton_model::{ErrorCode, Str, Timestamp};
 
-use super::classic::{Classic, Member, State};
+use super::classic::{CONSUMER, Classic, Member, State};
 use super::offsets::AgeFrom;
 use super::shard::{Decision, Group, GroupShard, Now};
 use super::{
-    DeleteGroups, DescribeGroups, DescribedGroup, DescribedMember, ListGroups, ListedGroup, Reply,
-    Token,
+    ConsumerGroupDescribe, DeleteGroups, DescribeGroups, DescribedConsumerGroup, DescribedGroup,
+    DescribedMember, ListGroups, ListedGroup, Reply, Token,
 };
+use crate::image::MetadataImage;
 
 /// The type of classic groups, as Kafka spells it.
 const CLASSIC_TYPE: &str = "classic";
+/// The type of consumer groups, as Kafka spells it.
+const CONSUMER_TYPE: &str = "consumer";
 /// The state of a group that is not there, as Kafka spells it.
 const DEAD: &str = "Dead";
 
@@ -25,20 +28,27 @@ impl Group {
         retention_ms: i64,
         count_max: usize,
     ) -> Vec<GroupRecord> {
-        let classic = &self.classic;
-        let (mut records, none_left) = match age_from(classic) {
+        let group_id = &self.classic.group_id;
+        let age_from = match &self.hard.consumer {
+            Some(_) => Some(AgeFrom::Commit),
+            None => age_from(&self.classic),
+        };
+        let (mut records, none_left) = match age_from {
             Some(age_from) => self.hard.offsets.expire(
-                &classic.group_id,
+                group_id,
                 now,
                 retention_ms,
                 age_from,
-                |topic| classic.is_subscribed_to(topic),
+                |topic| self.is_subscribed_to(topic),
                 count_max,
             ),
             None => (Vec::new(), self.hard.offsets.is_empty()),
         };
-        if none_left && classic.is_idle() {
-            records.push(tombstone(&classic.group_id));
+        if none_left && self.is_empty() && self.classic.is_idle() {
+            match &self.hard.consumer {
+                Some(consumer) => records.extend(consumer.tombstones(group_id)),
+                None => records.push(tombstone(group_id)),
+            }
         }
         records
     }
@@ -74,13 +84,20 @@ impl GroupShard {
         };
         let mut listed = Vec::new();
         for (group_id, group) in &self.groups {
-            let state = group.classic.state().name();
-            if passes(&list.states, state) && passes(&list.types, CLASSIC_TYPE) {
+            let (state, group_type) = match &group.hard.consumer {
+                Some(consumer) => (consumer.state_name(), CONSUMER_TYPE),
+                None => (group.classic.state().name(), CLASSIC_TYPE),
+            };
+            if passes(&list.states, state) && passes(&list.types, group_type) {
+                let protocol_type = match &group.hard.consumer {
+                    Some(_) => Str::new_static(CONSUMER),
+                    None => group.classic.protocol_type().cloned().unwrap_or_default(),
+                };
                 listed.push(ListedGroup {
                     group_id: group_id.clone(),
-                    protocol_type: group.classic.protocol_type().cloned().unwrap_or_default(),
+                    protocol_type,
                     state,
-                    group_type: CLASSIC_TYPE,
+                    group_type,
                 });
             }
         }
@@ -88,9 +105,33 @@ impl GroupShard {
     }
 
     pub(super) fn describe_groups(&self, describe: &DescribeGroups) -> Vec<DescribedGroup> {
+        let is_error = describe.knows_group_id_not_found;
         let one = |group_id: &Str| match self.groups.get(group_id) {
-            Some(group) => described(&group.classic),
-            None => unknown(group_id, describe.knows_group_id_not_found),
+            Some(group) if group.hard.consumer.is_none() => described(&group.classic),
+            Some(_) => unknown(group_id, "is not a classic group.", is_error),
+            None => unknown(group_id, "not found.", is_error),
+        };
+        describe.group_ids.iter().map(one).collect()
+    }
+
+    pub(super) fn describe_consumer_groups(
+        &self,
+        image: &MetadataImage,
+        describe: &ConsumerGroupDescribe,
+    ) -> Vec<DescribedConsumerGroup> {
+        let refuse = |group_id: &Str, words: &str| {
+            let words = Str::from(format!("Group {group_id} {words}"));
+            let error = ErrorCode::GroupIdNotFound;
+            DescribedConsumerGroup::refused(error, Some(words), group_id.clone())
+        };
+        let one = |group_id: &Str| match self.groups.get(group_id) {
+            None => refuse(group_id, "not found."),
+            Some(group) => match &group.hard.consumer {
+                None => refuse(group_id, "is not a consumer group."),
+                Some(consumer) => {
+                    consumer.describe(group_id, image, &self.config.consumer.assignors)
+                }
+            },
         };
         describe.group_ids.iter().map(one).collect()
     }
@@ -98,6 +139,7 @@ impl GroupShard {
     pub(super) fn delete_groups(
         &mut self,
         now: Now,
+        image: &MetadataImage,
         token: Token,
         delete: DeleteGroups,
     ) -> Decision {
@@ -109,12 +151,17 @@ impl GroupShard {
                 .err()
                 .unwrap_or(ErrorCode::None);
             if error == ErrorCode::None {
-                let decision = self.in_group(now, &group_id, |group, scene| {
+                let decision = self.in_group(now, image, &group_id, |group, scene| {
+                    let is_classic = group.hard.consumer.is_none();
+                    group.erase_consumer(scene);
                     for record in group.hard.offsets.delete_all(&group_id) {
                         scene.write(record);
                     }
-                    scene.write(tombstone(&group_id));
+                    if is_classic {
+                        scene.write(tombstone(&group_id));
+                    }
                 });
+                self.drop_if_nothing(&group_id);
                 all.records.extend(decision.records);
             }
             outcomes.push((group_id, error));
@@ -131,7 +178,7 @@ impl GroupShard {
             .groups
             .get(group_id)
             .ok_or(ErrorCode::GroupIdNotFound)?;
-        if group.classic.is_empty() {
+        if group.is_empty() {
             Ok(())
         } else {
             Err(ErrorCode::NonEmptyGroup)
@@ -139,9 +186,9 @@ impl GroupShard {
     }
 }
 
-fn unknown(group_id: &Str, is_error: bool) -> DescribedGroup {
+fn unknown(group_id: &Str, words: &str, is_error: bool) -> DescribedGroup {
     let refused = if is_error {
-        let message = Str::from(format!("Group {group_id} not found."));
+        let message = Str::from(format!("Group {group_id} {words}"));
         DescribedGroup::refused(ErrorCode::GroupIdNotFound, Some(message), group_id.clone())
     } else {
         DescribedGroup::refused(ErrorCode::None, None, group_id.clone())

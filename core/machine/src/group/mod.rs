@@ -25,6 +25,7 @@
 mod admin;
 mod classic;
 mod command;
+mod consumer;
 mod hash;
 mod offsets;
 mod reply;

@@ -1,15 +1,18 @@
 //! Requests of members and committers: what is checked before a group is looked at, and which group it is.
 
 use pelton_model::limits::GROUPS_PER_PARTITION_MAX;
-use pelton_model::{ErrorCode, Str};
+use pelton_model::{ErrorCode, Str, TopicId};
 
 use super::classic::State;
+use super::consumer;
 use super::shard::{Decision, Group, GroupShard, Now};
 use super::{
-    Command, Heartbeat, JoinGroup, JoinGroupReply, LeaveGroup, LeaveGroupReply, LeavingMember,
-    LeftMember, OffsetCommit, OffsetDelete, OffsetDeleteReply, OffsetFetch, OffsetFetchReply,
-    Reply, SyncGroup, SyncGroupReply, Token,
+    Command, ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply, Heartbeat, JoinGroup,
+    JoinGroupReply, LeaveGroup, LeaveGroupReply, LeavingMember, LeftMember, OffsetCommit,
+    OffsetDelete, OffsetDeleteReply, OffsetFetch, OffsetFetchReply, Reply, SyncGroup,
+    SyncGroupReply, Token,
 };
+use crate::image::MetadataImage;
 
 fn answer(token: Token, reply: Reply) -> Decision {
     Decision {
@@ -19,7 +22,13 @@ fn answer(token: Token, reply: Reply) -> Decision {
 }
 
 impl GroupShard {
-    pub(super) fn join_group(&mut self, now: Now, token: Token, join: JoinGroup) -> Decision {
+    pub(super) fn join_group(
+        &mut self,
+        now: Now,
+        image: &MetadataImage,
+        token: Token,
+        join: JoinGroup,
+    ) -> Decision {
         let refuse = |error, join: JoinGroup| {
             answer(
                 token,
@@ -45,20 +54,34 @@ impl GroupShard {
             let group = Group::new(group_id.clone(), Some(now.time));
             self.groups.insert(group_id.clone(), group);
         }
-        let decision = self.in_group(now, &group_id, |group, scene| {
+        let decision = self.in_group(now, image, &group_id, |group, scene| {
+            if group.hard.consumer.is_some() {
+                if !group.is_empty() {
+                    return group.consumer_join(scene, token, join);
+                }
+                if !join.member_id.is_empty() {
+                    return scene.refuse_join(token, ErrorCode::UnknownMemberId, join.member_id);
+                }
+                group.become_classic(scene);
+            }
+            let is_new = is_new || group.hard.generation.is_none();
             group.classic.join(scene, token, join);
             // A restart should know the group, and its age, from the first.
-            if is_new && !group.classic.is_idle() && scene.decision.records.is_empty() {
+            if is_new && !group.classic.is_idle() && scene.decision.records.len() == scene.applied {
                 scene.write(group.classic.first_record());
             }
         });
-        if is_new {
-            self.drop_if_nothing(&group_id);
-        }
+        self.drop_if_nothing(&group_id);
         decision
     }
 
-    pub(super) fn sync_group(&mut self, now: Now, token: Token, sync: SyncGroup) -> Decision {
+    pub(super) fn sync_group(
+        &mut self,
+        now: Now,
+        image: &MetadataImage,
+        token: Token,
+        sync: SyncGroup,
+    ) -> Decision {
         let refuse = |error| answer(token, Reply::SyncGroup(SyncGroupReply::refused(error)));
         if sync.group_id.is_empty() {
             return refuse(ErrorCode::InvalidGroupId);
@@ -67,25 +90,46 @@ impl GroupShard {
         if !self.groups.contains_key(&group_id) {
             return refuse(ErrorCode::UnknownMemberId);
         }
-        self.in_group(now, &group_id, |group, scene| {
-            group.classic.sync(scene, token, sync)
+        self.in_group(now, image, &group_id, |group, scene| {
+            if group.hard.consumer.is_none() {
+                return group.classic.sync(scene, token, sync);
+            }
+            let synced = group.consumer_sync(scene, &sync);
+            scene.reply_sync(token, synced.unwrap_or_else(SyncGroupReply::refused));
         })
     }
 
-    pub(super) fn heartbeat(&mut self, now: Now, token: Token, heartbeat: &Heartbeat) -> Decision {
+    pub(super) fn heartbeat(
+        &mut self,
+        now: Now,
+        image: &MetadataImage,
+        token: Token,
+        heartbeat: &Heartbeat,
+    ) -> Decision {
         if heartbeat.group_id.is_empty() {
             return answer(token, Reply::Heartbeat(ErrorCode::InvalidGroupId));
         }
         if !self.groups.contains_key(&heartbeat.group_id) {
             return answer(token, Reply::Heartbeat(ErrorCode::UnknownMemberId));
         }
-        self.in_group(now, &heartbeat.group_id, |group, scene| {
-            let error = group.classic.heartbeat(scene, heartbeat);
+        self.in_group(now, image, &heartbeat.group_id, |group, scene| {
+            let error = if group.hard.consumer.is_none() {
+                group.classic.heartbeat(scene, heartbeat)
+            } else {
+                let outcome = group.consumer_member_heartbeat(scene, heartbeat);
+                outcome.err().unwrap_or(ErrorCode::None)
+            };
             scene.reply(token, Reply::Heartbeat(error));
         })
     }
 
-    pub(super) fn leave_group(&mut self, now: Now, token: Token, leave: LeaveGroup) -> Decision {
+    pub(super) fn leave_group(
+        &mut self,
+        now: Now,
+        image: &MetadataImage,
+        token: Token,
+        leave: LeaveGroup,
+    ) -> Decision {
         if leave.group_id.is_empty() {
             let refused = Command::LeaveGroup(leave).refused(ErrorCode::InvalidGroupId);
             return answer(token, refused);
@@ -102,8 +146,12 @@ impl GroupShard {
             };
             return answer(token, Reply::LeaveGroup(reply));
         }
-        self.in_group(now, &leave.group_id, |group, scene| {
-            let members = group.classic.leave(scene, leave.members);
+        self.in_group(now, image, &leave.group_id, |group, scene| {
+            let members = if group.hard.consumer.is_none() {
+                group.classic.leave(scene, leave.members)
+            } else {
+                group.consumer_members_leave(scene, leave.members)
+            };
             let error = ErrorCode::None;
             scene.reply(token, Reply::LeaveGroup(LeaveGroupReply { error, members }));
         })
@@ -112,10 +160,11 @@ impl GroupShard {
     pub(super) fn commit_offsets(
         &mut self,
         now: Now,
+        image: &MetadataImage,
         token: Token,
         commit: OffsetCommit,
     ) -> Decision {
-        if let Err(error) = self.check_commit(&commit) {
+        if let Err(error) = self.check_commit(&commit, image) {
             return answer(token, Reply::OffsetCommit(commit.refused(error)));
         }
         let group_id = commit.group_id.clone();
@@ -125,18 +174,16 @@ impl GroupShard {
                 .insert(group_id.clone(), Group::new(group_id.clone(), None));
         }
         let in_all = self.offset_count;
-        let decision = self.in_group(now, &group_id, |group, scene| {
+        let decision = self.in_group(now, image, &group_id, |group, scene| {
             group.classic.on_commit(scene, &commit.member_id);
             let outcomes = group.hard.offsets.commit(scene, commit, in_all);
             scene.reply(token, Reply::OffsetCommit(outcomes));
         });
-        if is_new {
-            self.drop_if_nothing(&group_id);
-        }
+        self.drop_if_nothing(&group_id);
         decision
     }
 
-    fn check_commit(&self, commit: &OffsetCommit) -> Result<(), ErrorCode> {
+    fn check_commit(&self, commit: &OffsetCommit, image: &MetadataImage) -> Result<(), ErrorCode> {
         let generation_id = commit.generation_id_or_member_epoch;
         let Some(group) = self.groups.get(&commit.group_id) else {
             // Whoever is no member may commit for a group that is not there.
@@ -149,6 +196,9 @@ impl GroupShard {
                 false => Err(ErrorCode::IllegalGeneration),
             };
         };
+        if let Some(consumer) = &group.hard.consumer {
+            return consumer.check_commit(commit, image);
+        }
         let classic = &group.classic;
         if generation_id < 0 && classic.is_empty() {
             return Ok(());
@@ -170,7 +220,18 @@ impl GroupShard {
     }
 
     pub(super) fn fetch_offsets(&self, fetch: OffsetFetch) -> OffsetFetchReply {
-        let topics = match self.groups.get(&fetch.group_id) {
+        let group = self.groups.get(&fetch.group_id);
+        let consumer = group.and_then(|group| group.hard.consumer.as_ref());
+        let checked = consumer.map_or(Ok(()), |consumer| {
+            consumer.check_fetch(fetch.member_id.as_ref(), fetch.member_epoch)
+        });
+        if let Err(error) = checked {
+            return OffsetFetchReply {
+                error,
+                topics: Vec::new(),
+            };
+        }
+        let topics = match group {
             Some(group) => group.hard.offsets.fetch(fetch.topics, fetch.require_stable),
             // A group that is not there has no offsets, which is no error.
             None => super::offsets::Offsets::default().fetch(fetch.topics, false),
@@ -184,6 +245,7 @@ impl GroupShard {
     pub(super) fn delete_offsets(
         &mut self,
         now: Now,
+        image: &MetadataImage,
         token: Token,
         delete: OffsetDelete,
     ) -> Decision {
@@ -192,8 +254,8 @@ impl GroupShard {
             return answer(token, reply(error, Vec::new()));
         }
         let group_id = delete.group_id.clone();
-        self.in_group(now, &group_id, |group, scene| {
-            let is_subscribed = |topic: &Str| group.classic.is_subscribed_to(topic);
+        self.in_group(now, image, &group_id, |group, scene| {
+            let is_subscribed = |topic: &Str| group.is_subscribed_to(topic);
             let outcomes = group.hard.offsets.delete(scene, delete, is_subscribed);
             scene.reply(token, reply(ErrorCode::None, outcomes));
         })
@@ -208,11 +270,61 @@ impl GroupShard {
             .get(&delete.group_id)
             .ok_or(ErrorCode::GroupIdNotFound)?;
         // Whose subscriptions are no secret may lose offsets of other topics while it runs.
-        if group.classic.is_empty() || group.classic.is_of_consumers() {
+        let tells_topics = group.hard.consumer.is_some() || group.classic.is_of_consumers();
+        if group.is_empty() || tells_topics {
             Ok(())
         } else {
             Err(ErrorCode::NonEmptyGroup)
         }
+    }
+
+    pub(super) fn consumer_group_heartbeat(
+        &mut self,
+        now: Now,
+        image: &MetadataImage,
+        token: Token,
+        mut request: ConsumerGroupHeartbeat,
+    ) -> Decision {
+        let refuse = |(error, words): (ErrorCode, String)| {
+            let refused = ConsumerGroupHeartbeatReply::refused(error, Some(Str::from(words)));
+            answer(token, Reply::ConsumerGroupHeartbeat(refused))
+        };
+        if !self.config.consumer_protocol {
+            let refused = ConsumerGroupHeartbeatReply::refused(ErrorCode::UnsupportedVersion, None);
+            return answer(token, Reply::ConsumerGroupHeartbeat(refused));
+        }
+        if let Err(refused) = consumer::check(&request, &self.config.consumer.assignors) {
+            return refuse(refused);
+        }
+        if request.member_id.is_empty() {
+            request.member_id = Str::from(TopicId(request.random.to_be_bytes()).to_string());
+        }
+        let group_id = request.group_id.clone();
+        if !self.groups.contains_key(&group_id) {
+            if request.member_epoch != 0 {
+                let words = format!("Group {group_id} not found.");
+                return refuse((ErrorCode::GroupIdNotFound, words));
+            }
+            if GROUPS_PER_PARTITION_MAX <= self.groups.len() {
+                let words = "The coordinator has as many groups as it can hold.".to_owned();
+                return refuse((ErrorCode::GroupMaxSizeReached, words));
+            }
+            self.groups
+                .insert(group_id.clone(), Group::new(group_id.clone(), None));
+        }
+        let decision = self.in_group(now, image, &group_id, |group, scene| {
+            let outcome = if request.member_epoch < 0 {
+                group.consumer_leave(scene, &request)
+            } else {
+                group.consumer_heartbeat(scene, request)
+            };
+            let reply = outcome.unwrap_or_else(|(error, words)| {
+                ConsumerGroupHeartbeatReply::refused(error, Some(Str::from(words)))
+            });
+            scene.reply(token, Reply::ConsumerGroupHeartbeat(reply));
+        });
+        self.drop_if_nothing(&group_id);
+        decision
     }
 
     /// Forgets the offsets of topics that are deleted.

@@ -6,6 +6,7 @@ use pelton_model::{Monotonic, Str};
 
 use super::timers::Timers;
 use super::{Decision, JoinGroupReply, Now, Reply, SyncGroupReply, Token};
+use crate::image::MetadataImage;
 
 /// The clocks, the settings, the deadlines, and the decision under way.
 #[derive(Debug)]
@@ -14,8 +15,12 @@ pub(super) struct Scene<'a> {
     pub(super) now: Now,
     /// The settings.
     pub(super) config: &'a GroupConfig,
+    /// The metadata; empty while loading.
+    pub(super) image: &'a MetadataImage,
     /// All deadlines.
     pub(super) timers: &'a mut Timers,
+    /// How many of the decision's records, from the first, are state already.
+    pub(super) applied: usize,
     /// What is to be written and answered.
     pub(super) decision: Decision,
 }
@@ -24,6 +29,13 @@ impl Scene<'_> {
     /// Writes a record.
     pub(super) fn write(&mut self, record: GroupRecord) {
         self.decision.records.push(record);
+    }
+
+    /// Writes a record that is state already. All of a decision's records are of one kind.
+    pub(super) fn write_applied(&mut self, record: GroupRecord) {
+        assert!(self.applied == self.decision.records.len());
+        self.decision.records.push(record);
+        self.applied += 1;
     }
 
     /// Answers a request.

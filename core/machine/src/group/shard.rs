@@ -13,6 +13,7 @@ use pelton_model::record_type::group::{
 use pelton_model::{ErrorCode, Monotonic, ProducerId, Str, Timestamp};
 
 use super::classic::Classic;
+use super::consumer::{Consumer, Soft};
 use super::offsets::Offsets;
 use super::scene::Scene;
 use super::timers::{Due, Timers};
@@ -42,12 +43,29 @@ pub struct Decision {
 pub(super) struct Hard {
     /// The last generation that was written of a classic group.
     pub(super) generation: Option<GroupMetadataValue>,
+    /// A consumer group.
+    pub(super) consumer: Option<Box<Consumer>>,
     pub(super) offsets: Offsets,
 }
 
 impl Hard {
     fn is_nothing(&self) -> bool {
-        self.generation.is_none() && self.offsets.is_empty()
+        self.generation.is_none() && self.consumer.is_none() && self.offsets.is_empty()
+    }
+
+    /// Applies a record about the group itself.
+    pub(super) fn replay_consumer(&mut self, record: &GroupRecord) {
+        if let GroupRecord::GroupMetadata(_, value) = record {
+            self.generation.clone_from(value);
+            return;
+        }
+        if self.consumer.is_none() && record.is_tombstone() {
+            return;
+        }
+        let is_there = self.consumer.get_or_insert_default().replay(record);
+        if !is_there {
+            self.consumer = None;
+        }
     }
 }
 
@@ -55,8 +73,10 @@ impl Hard {
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) hard: Hard,
-    /// Soft state; meaningful once the partition is loaded.
+    /// Soft state of a classic group; meaningful once the partition is loaded. It knows the group's id in any case.
     pub(super) classic: Classic,
+    /// Soft state of a consumer group.
+    pub(super) soft: Soft,
 }
 
 impl Group {
@@ -64,6 +84,23 @@ impl Group {
         Self {
             hard: Hard::default(),
             classic: Classic::new(group_id, since),
+            soft: Soft::default(),
+        }
+    }
+
+    /// Whether nobody is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        match &self.hard.consumer {
+            Some(consumer) => consumer.members.is_empty(),
+            None => self.classic.is_empty(),
+        }
+    }
+
+    /// Whether a member reads the topic.
+    pub(super) fn is_subscribed_to(&self, topic: &Str) -> bool {
+        match &self.hard.consumer {
+            Some(consumer) => consumer.is_subscribed_to(topic),
+            None => self.classic.is_subscribed_to(topic),
         }
     }
 }
@@ -110,23 +147,22 @@ impl GroupShard {
             GroupRecord::OffsetCommit(key, value) => {
                 self.replay_offset(&key.group, &key.topic, key.partition, value.clone());
             }
-            GroupRecord::GroupMetadata(key, value) => match value {
-                Some(value) => self.group_or_new(&key.group).hard.generation = Some(value.clone()),
-                None => {
-                    if let Some(group) = self.groups.get_mut(&key.group) {
-                        group.hard.generation = None;
-                        self.drop_if_nothing(&key.group);
-                    }
-                }
-            },
-            // Consumer groups are not decided here yet: a log that has some keeps them.
-            GroupRecord::ConsumerGroupMetadata(..)
+            GroupRecord::GroupMetadata(..)
+            | GroupRecord::ConsumerGroupMetadata(..)
             | GroupRecord::ConsumerGroupPartitionMetadata(..)
             | GroupRecord::ConsumerGroupMemberMetadata(..)
             | GroupRecord::ConsumerGroupTargetAssignmentMetadata(..)
             | GroupRecord::ConsumerGroupTargetAssignmentMember(..)
             | GroupRecord::ConsumerGroupCurrentMemberAssignment(..)
-            | GroupRecord::ConsumerGroupRegularExpression(..) => {}
+            | GroupRecord::ConsumerGroupRegularExpression(..) => {
+                let group_id = record.group_id();
+                if !record.is_tombstone() {
+                    self.group_or_new(group_id).hard.replay_consumer(record);
+                } else if let Some(group) = self.groups.get_mut(group_id) {
+                    group.hard.replay_consumer(record);
+                    self.drop_if_nothing(group_id);
+                }
+            }
         }
     }
 
@@ -178,10 +214,13 @@ impl GroupShard {
 
     /// Ends loading: soft state begins, as if every member had just been heard of.
     pub fn loaded(&mut self, now: Now) {
+        let image = MetadataImage::new();
         let mut scene = Scene {
             now,
             config: &self.config,
+            image: &image,
             timers: &mut self.timers,
+            applied: 0,
             decision: Decision::default(),
         };
         for (group_id, group) in &mut self.groups {
@@ -189,6 +228,7 @@ impl GroupShard {
                 group.classic = Classic::load(group_id.clone(), value);
                 group.classic.start(&mut scene);
             }
+            group.start_consumer(&mut scene);
         }
         // Nobody waits and nobody is removed yet: there is nothing to write or to answer.
         assert!(scene.decision == Decision::default());
@@ -206,17 +246,16 @@ impl GroupShard {
         command: Command,
         image: &MetadataImage,
     ) -> Decision {
-        let _ = image;
         match command {
-            Command::JoinGroup(join) => self.join_group(now, token, join),
-            Command::SyncGroup(sync) => self.sync_group(now, token, sync),
-            Command::Heartbeat(heartbeat) => self.heartbeat(now, token, &heartbeat),
-            Command::LeaveGroup(leave) => self.leave_group(now, token, leave),
-            Command::OffsetCommit(commit) => self.commit_offsets(now, token, commit),
+            Command::JoinGroup(join) => self.join_group(now, image, token, join),
+            Command::SyncGroup(sync) => self.sync_group(now, image, token, sync),
+            Command::Heartbeat(heartbeat) => self.heartbeat(now, image, token, &heartbeat),
+            Command::LeaveGroup(leave) => self.leave_group(now, image, token, leave),
+            Command::OffsetCommit(commit) => self.commit_offsets(now, image, token, commit),
             Command::OffsetFetch(fetch) => {
                 answer(token, Reply::OffsetFetch(self.fetch_offsets(fetch)))
             }
-            Command::OffsetDelete(delete) => self.delete_offsets(now, token, delete),
+            Command::OffsetDelete(delete) => self.delete_offsets(now, image, token, delete),
             Command::ListGroups(list) => {
                 answer(token, Reply::ListGroups(Ok(self.list_groups(&list))))
             }
@@ -224,9 +263,13 @@ impl GroupShard {
                 token,
                 Reply::DescribeGroups(self.describe_groups(&describe)),
             ),
-            Command::DeleteGroups(delete) => self.delete_groups(now, token, delete),
-            Command::ConsumerGroupHeartbeat(_) | Command::ConsumerGroupDescribe(_) => {
-                answer(token, command.refused(ErrorCode::UnsupportedVersion))
+            Command::DeleteGroups(delete) => self.delete_groups(now, image, token, delete),
+            Command::ConsumerGroupHeartbeat(request) => {
+                self.consumer_group_heartbeat(now, image, token, request)
+            }
+            Command::ConsumerGroupDescribe(describe) => {
+                let groups = self.describe_consumer_groups(image, &describe);
+                answer(token, Reply::ConsumerGroupDescribe(groups))
             }
         }
     }
@@ -240,27 +283,12 @@ impl GroupShard {
     /// Does what is due by `now`, or a bounded part of it: then the next deadline is not later than `now`.
     #[must_use]
     pub fn tick(&mut self, now: Now, image: &MetadataImage) -> Decision {
-        let _ = image;
         let mut all = Decision::default();
         for _ in 0..GROUP_DEADLINES_PER_TICK_MAX {
             let Some((at, due)) = self.timers.pop(now.clock) else {
                 break;
             };
-            let decision = match due {
-                Due::Session {
-                    group_id,
-                    member_id,
-                } => self.in_group(now, &group_id, |group, scene| {
-                    group.classic.on_session_due(scene, at, &member_id);
-                }),
-                Due::Join { group_id } => self.in_group(now, &group_id, |group, scene| {
-                    group.classic.on_join_due(scene)
-                }),
-                Due::Sync { group_id } => self.in_group(now, &group_id, |group, scene| {
-                    group.classic.on_sync_due(scene)
-                }),
-                Due::Expiration => self.expire(now),
-            };
+            let decision = self.on_due(now, image, at, due);
             all.records.extend(decision.records);
             all.replies.extend(decision.replies);
             if all.records.len() >= GROUP_TOMBSTONES_PER_TICK_MAX {
@@ -268,6 +296,39 @@ impl GroupShard {
             }
         }
         all
+    }
+
+    fn on_due(&mut self, now: Now, image: &MetadataImage, at: Monotonic, due: Due) -> Decision {
+        match due {
+            Due::Session {
+                group_id,
+                member_id,
+            } => self.in_group(now, image, &group_id, |group, scene| {
+                group.classic.on_session_due(scene, at, &member_id);
+            }),
+            Due::Join { group_id } => self.in_group(now, image, &group_id, |group, scene| {
+                group.classic.on_join_due(scene);
+            }),
+            Due::Sync { group_id } => self.in_group(now, image, &group_id, |group, scene| {
+                group.classic.on_sync_due(scene);
+            }),
+            Due::ConsumerSession {
+                group_id,
+                member_id,
+            } => self.in_group(now, image, &group_id, |group, scene| {
+                group.on_consumer_session_due(scene, at, &member_id);
+            }),
+            Due::ConsumerLimit {
+                group_id,
+                member_id,
+            } => self.in_group(now, image, &group_id, |group, scene| {
+                group.on_consumer_limit_due(scene, at, &member_id);
+            }),
+            Due::Assign { group_id } => self.in_group(now, image, &group_id, |group, scene| {
+                group.on_assign_due(scene, image);
+            }),
+            Due::Expiration => self.expire(now),
+        }
     }
 
     /// Gives the partition up: the replies for all that wait.
@@ -308,20 +369,25 @@ impl GroupShard {
     pub(super) fn in_group(
         &mut self,
         now: Now,
+        image: &MetadataImage,
         group_id: &Str,
         act: impl FnOnce(&mut Group, &mut Scene<'_>),
     ) -> Decision {
         let mut scene = Scene {
             now,
             config: &self.config,
+            image,
             timers: &mut self.timers,
+            applied: 0,
             decision: Decision::default(),
         };
         if let Some(group) = self.groups.get_mut(group_id) {
             act(group, &mut scene);
         }
-        let decision = scene.decision;
-        self.apply(&decision);
+        let (decision, applied) = (scene.decision, scene.applied);
+        for record in decision.records.iter().skip(applied) {
+            self.replay(record);
+        }
         decision
     }
 
@@ -343,7 +409,7 @@ impl GroupShard {
 
     /// Forgets a group of which nothing is left but soft state.
     pub(super) fn drop_if_nothing(&mut self, group_id: &Str) {
-        let is_nothing = |group: &Group| group.hard.is_nothing() && group.classic.is_empty();
+        let is_nothing = |group: &Group| group.hard.is_nothing() && group.classic.is_idle();
         if self.groups.get(group_id).is_some_and(is_nothing)
             && let Some(mut group) = self.groups.remove(group_id)
         {
@@ -351,6 +417,7 @@ impl GroupShard {
                 .classic
                 .give_up(&mut self.timers, ErrorCode::CoordinatorNotAvailable);
             assert!(left.is_empty(), "an empty group has no members that wait");
+            group.give_up_consumer(&mut self.timers);
         }
     }
 

@@ -19,6 +19,9 @@ impl GroupShard {
                 };
                 records.push(GroupRecord::GroupMetadata(key, Some(value.clone())));
             }
+            if let Some(consumer) = &group.hard.consumer {
+                records.extend(consumer.to_records(group_id));
+            }
             let offset = |(topic, partition, value): (&Str, i32, &OffsetCommitValue)| {
                 let key = OffsetCommitKey {
                     group: group_id.clone(),

@@ -28,6 +28,25 @@ pub(super) enum Due {
         /// The group.
         group_id: Str,
     },
+    /// A member of a consumer group may have been silent for too long.
+    ConsumerSession {
+        /// The group.
+        group_id: Str,
+        /// The member.
+        member_id: Str,
+    },
+    /// A member of a consumer group may have taken too long to do what it must.
+    ConsumerLimit {
+        /// The group.
+        group_id: Str,
+        /// The member.
+        member_id: Str,
+    },
+    /// A consumer group's next target assignment may be computed.
+    Assign {
+        /// The group.
+        group_id: Str,
+    },
     /// Offsets and groups that nobody uses are looked for.
     Expiration,
 }

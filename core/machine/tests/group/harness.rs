@@ -212,6 +212,7 @@ impl Bench {
             group_id: group(),
             topics,
             require_stable: true,
+            member_epoch: -1,
             ..OffsetFetch::default()
         };
         let Reply::OffsetFetch(reply) = self.ask(Command::OffsetFetch(fetch)) else {

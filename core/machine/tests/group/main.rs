@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod classic;
+mod consumer;
+mod consumer_model;
 mod harness;
 mod lifecycle;
 mod model;

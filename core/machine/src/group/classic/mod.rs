@@ -112,6 +112,18 @@ impl Member {
             .unwrap_or_default()
     }
 
+    pub(super) fn protocols(&self) -> &[Protocol] {
+        &self.protocols
+    }
+
+    pub(super) fn session_timeout_ms(&self) -> i32 {
+        self.session_timeout_ms
+    }
+
+    pub(super) fn rebalance_timeout_ms(&self) -> i32 {
+        self.rebalance_timeout_ms
+    }
+
     pub(super) fn assignment(&self) -> Bytes {
         self.assignment.clone()
     }
@@ -240,6 +252,21 @@ impl Classic {
         }
         // A smaller `group.max.size` than before: members rejoin, and the last are turned away.
         if self.members.len() > size_max(scene) {
+            self.prepare_rebalance(scene);
+        }
+    }
+
+    /// Gives a member more protocols than the record of its generation has.
+    pub(super) fn set_protocols(&mut self, member_id: &Str, protocols: Vec<Protocol>) {
+        if let Some(mut member) = self.take(member_id) {
+            member.protocols = protocols;
+            self.insert(member_id.clone(), member);
+        }
+    }
+
+    /// Has everybody rejoin.
+    pub(super) fn rebalance(&mut self, scene: &mut Scene<'_>) {
+        if self.state == State::Stable {
             self.prepare_rebalance(scene);
         }
     }
