@@ -8,6 +8,12 @@
 use crate::codec::{Message, Versions};
 use crate::message::alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
 use crate::message::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
+use crate::message::consumer_group_describe::{
+    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse,
+};
+use crate::message::consumer_group_heartbeat::{
+    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
+};
 use crate::message::create_partitions::{CreatePartitionsRequest, CreatePartitionsResponse};
 use crate::message::create_topics::{CreateTopicsRequest, CreateTopicsResponse};
 use crate::message::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
@@ -96,6 +102,10 @@ pub enum ApiKey {
     OffsetDelete = 47,
     /// Who is in the cluster.
     DescribeCluster = 60,
+    /// A member of a consumer group speaks.
+    ConsumerGroupHeartbeat = 68,
+    /// Consumer groups with their members.
+    ConsumerGroupDescribe = 69,
 }
 
 impl ApiKey {
@@ -186,7 +196,7 @@ impl ApiRow {
     }
 }
 
-static TABLE: [ApiRow; 27] = [
+static TABLE: [ApiRow; 29] = [
     ApiRow {
         advertised_min: 0,
         ..ApiRow::of::<ProduceRequest, ProduceResponse>(ApiKey::Produce, "Produce", Class::Produce)
@@ -311,6 +321,16 @@ static TABLE: [ApiRow; 27] = [
     ApiRow::of::<DescribeClusterRequest, DescribeClusterResponse>(
         ApiKey::DescribeCluster,
         "DescribeCluster",
+        Class::Barrier,
+    ),
+    ApiRow::of::<ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse>(
+        ApiKey::ConsumerGroupHeartbeat,
+        "ConsumerGroupHeartbeat",
+        Class::Barrier,
+    ),
+    ApiRow::of::<ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse>(
+        ApiKey::ConsumerGroupDescribe,
+        "ConsumerGroupDescribe",
         Class::Barrier,
     ),
 ];

@@ -183,6 +183,12 @@ pub(crate) async fn begin<E: Env>(client: &Client<E>, request: Request) -> Begun
         ApiKey::ListGroups => handler::list_groups::handle(client, &request).await,
         ApiKey::DeleteGroups => handler::delete_groups::handle(client, &request).await,
         ApiKey::OffsetDelete => handler::offset_delete::handle(client, &request).await,
+        ApiKey::ConsumerGroupHeartbeat => {
+            handler::consumer_group_heartbeat::handle(client, &request).await
+        }
+        ApiKey::ConsumerGroupDescribe => {
+            handler::consumer_group_describe::handle(client, &request).await
+        }
     };
     let errors = request.errors.take();
     client

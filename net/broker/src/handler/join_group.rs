@@ -63,7 +63,7 @@ fn wanted<E: Env>(client: &Client<E>, request: &Request, asked: JoinGroupRequest
 }
 
 /// Who asks, in Kafka's form.
-fn group_client<E: Env>(client: &Client<E>, request: &Request) -> GroupClient {
+pub(super) fn group_client<E: Env>(client: &Client<E>, request: &Request) -> GroupClient {
     GroupClient {
         id: request.client_id.clone().unwrap_or_default(),
         host: Str::from(format!("/{}", client.peer_addr().ip())),

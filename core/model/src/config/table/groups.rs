@@ -11,11 +11,11 @@ broker_keys! {
         "The longest server-side wait before a partition is added to a transaction again.";
     "add.partitions.to.txn.retry.backoff.ms" Int "20" (min 1) High ReadOnly Ignored
         "The server-side wait before a partition is added to a transaction again.";
-    "group.consumer.assignment.interval.ms" Int "1000" (min 0) Medium ClusterWide Planned
+    "group.consumer.assignment.interval.ms" Int "1000" (min 0) Medium ClusterWide Served
         "The least time between two assignments of a consumer group.";
-    "group.consumer.assignors" List "uniform,range" any Medium ReadOnly Planned
+    "group.consumer.assignors" List "uniform,range" any Medium ReadOnly Served
         "The assignors on offer for consumer groups, the first being the default.";
-    "group.consumer.heartbeat.interval.ms" Int "5000" (min 1) Medium ReadOnly Planned
+    "group.consumer.heartbeat.interval.ms" Int "5000" (min 1) Medium ReadOnly Served
         "How often members of a consumer group must call.";
     "group.consumer.max.assignment.interval.ms" Int "15000" (min 0) Medium ReadOnly Planned
         "The most a consumer group may set as assignment interval.";
@@ -23,10 +23,10 @@ broker_keys! {
         "The most a consumer group may set as heartbeat interval.";
     "group.consumer.max.session.timeout.ms" Int "60000" (min 1) Medium ReadOnly Planned
         "The most a consumer group may set as session timeout.";
-    "group.consumer.max.size" Int "2147483647" (min 1) Medium ReadOnly Planned
+    "group.consumer.max.size" Int "2147483647" (min 1) Medium ReadOnly Served
         "Members a consumer group may have.";
     "group.consumer.migration.policy" String "bidirectional"
-        (any_case "DISABLED" "DOWNGRADE" "UPGRADE" "BIDIRECTIONAL") Medium ReadOnly Planned
+        (any_case "DISABLED" "DOWNGRADE" "UPGRADE" "BIDIRECTIONAL") Medium ReadOnly Served
         "Which conversions between classic and consumer groups are allowed.";
     "group.consumer.min.assignment.interval.ms" Int "0" (min 0) Medium ReadOnly Planned
         "The least a consumer group may set as assignment interval.";
@@ -35,9 +35,9 @@ broker_keys! {
     "group.consumer.min.session.timeout.ms" Int "45000" (min 1) Medium ReadOnly Planned
         "The least a consumer group may set as session timeout.";
     hidden "group.consumer.regex.refresh.interval.ms" Int "600000" (min 10000) Medium ReadOnly
-        Planned
+        Served
         "How often a group's topic pattern is resolved again.";
-    "group.consumer.session.timeout.ms" Int "45000" (min 1) Medium ReadOnly Planned
+    "group.consumer.session.timeout.ms" Int "45000" (min 1) Medium ReadOnly Served
         "How long a silent member stays in a consumer group.";
     "group.coordinator.append.linger.ms" Int "-1" (min -1) Medium ReadOnly Planned
         "How long the coordinator gathers records before it writes; −1 adapts to the load.";
