@@ -184,7 +184,11 @@ mod tests {
             for load in loads {
                 let topic = "limit".to_owned();
                 let target = Target { address, topic, is_bare: true, keeps_topic: true };
-                while crate::connection::dial(address).is_err() {}
+                let is_up = (0..5_000).any(|_| {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                    crate::connection::dial(address).is_ok()
+                });
+                assert!(is_up, "{storing:?}");
                 let options = RunOptions { sleeps: true, ..RunOptions::default() };
                 let outcome = run(load, &target, &options).expect("it runs");
                 assert_eq!(outcome.shed(), 0, "{storing:?}: {load}: {:?}", outcome.failures);

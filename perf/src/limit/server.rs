@@ -321,7 +321,8 @@ impl Server {
 
     /// None for a request that is not understood.
     fn answer(&mut self, index: usize, client: &mut Client, range: Range<usize>) -> Option<()> {
-        if self.storing == Storing::Echo {
+        let key = int(&client.connection.input()[range.clone()], &mut 0, 2)?;
+        if self.storing == Storing::Echo && key == 0 {
             let frame = &client.connection.input()[range.start - 4..range.end];
             let out = tail(&mut client.out);
             // As many bytes, but they pass for an answer: the request's correlation id, and no topics.
@@ -331,7 +332,7 @@ impl Server {
             out.extend_from_slice(&frame[12..]);
             return Some(());
         }
-        match int(&client.connection.input()[range.clone()], &mut 0, 2)? {
+        match key {
             0 => self.produce(client, range),
             1 => {
                 let frame = client.connection.input()[range].to_vec();
