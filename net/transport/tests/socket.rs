@@ -292,6 +292,29 @@ mod tests {
         });
     }
 
+    // Goal: so is one that is dropped just when bytes arrive. Method: the kernel has an event for a poll that is then cancelled.
+    #[test]
+    fn a_connection_dropped_with_an_event_on_its_way_is_closed() {
+        run(|net| async move {
+            for _ in 0..50 {
+                let [server, client] = pair(&net, SocketOptions::default()).await;
+                let mut buffer = BytesMut::with_capacity(16);
+                let waits = async { Some(server.recv(&mut buffer).await.unwrap()) };
+                let given_up = async {
+                    net.sleep_until(net.now().plus_ms(1)).await;
+                    None
+                };
+                assert_eq!(future::or(waits, given_up).await, None);
+                let mut slices = vec![Slice::Bytes(Bytes::from_static(b"bytes"))];
+                client.send(&mut slices).await.unwrap();
+                drop(server);
+                // Bytes that nobody has read make it a reset.
+                let ended = client.recv(&mut buffer).await;
+                assert!(!matches!(ended, Ok(1..)), "{ended:?}");
+            }
+        });
+    }
+
     // Goal: more connections than the ring has entries. Method: 300 idle ones, then one byte through each.
     #[test]
     fn many_connections_wait_at_once() {

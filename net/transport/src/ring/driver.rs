@@ -132,7 +132,9 @@ impl Driver {
     pub(super) fn cancel(&self, interest: &Interest) {
         interest.waker.take();
         if let Some(slot) = interest.slot.take() {
-            let entry = opcode::PollRemove::new(slot as u64).build();
+            // Not a removal of the poll: that one does nothing when an event is just on its way to the shard, and then the
+            // kernel would poll, and hold the file open, for ever.
+            let entry = opcode::AsyncCancel::new(slot as u64).build();
             self.push(&entry.user_data(CANCELLATION));
         }
     }
@@ -143,7 +145,7 @@ impl Driver {
                 let mut ring = self.ring.borrow_mut();
                 let mut queue = ring.submission();
                 #[expect(unsafe_code, reason = "the queue takes any operation, sound or not")]
-                // SAFETY: polls and their removals hold no pointers, so no memory has to stay valid for them; a
+                // SAFETY: polls and their cancellations hold no pointers, so no memory has to stay valid for them; a
                 // descriptor that was closed meanwhile makes them fail, or tell a dead slot of another file.
                 unsafe {
                     queue.push(entry)
