@@ -79,7 +79,7 @@ pub const TAIL_BATCHES_MAX: usize = 64;
 /// A read answered from memory has at most so many pieces; beyond, one file read is cheaper to send.
 pub const TAIL_SLICES_MAX: usize = 16;
 /// Readers of one segment whose next position is remembered, so that reading on needs no index.
-pub const NEXT_READS_MAX: usize = 8;
+pub const NEXT_READS_MAX: usize = 128;
 /// Index entries gathered in memory before they are written to the index files in one piece.
 pub const INDEX_PENDING_MAX: usize = 64;
 /// Bytes read at once while batch headers are walked.

@@ -159,6 +159,8 @@ pub struct Fetch {
     pub partition_max_bytes: i32,
     /// Whether the list of forgotten topics is null.
     pub forgotten_null: bool,
+    /// Whether the topic and partition is forgotten rather than wanted.
+    pub forgets: bool,
     /// The cluster id, from version 12.
     pub cluster_id: Option<String>,
 }
@@ -183,6 +185,7 @@ impl Fetch {
             last_fetched_epoch: -1,
             partition_max_bytes: 1 << 20,
             forgotten_null: false,
+            forgets: false,
             cluster_id: None,
         }
     }
@@ -199,12 +202,15 @@ impl Fetch {
         let body =
             if version >= 7 { body.i32(self.session_id).i32(self.session_epoch) } else { body };
         let topics: Vec<&Topic> = self.topic.iter().collect();
+        let wanted: &[&Topic] = if self.forgets { &[] } else { &topics };
         let body =
-            body.array(&topics, |body, topic| self.put_partition(topic.put(body).count(1)).tags());
-        let body = match (version >= 7, self.forgotten_null) {
-            (false, _) => body,
-            (true, true) => body.count(-1),
-            (true, false) => body.count(0),
+            body.array(wanted, |body, topic| self.put_partition(topic.put(body).count(1)).tags());
+        let body = match (version >= 7, self.forgotten_null, self.forgets) {
+            (false, ..) => body,
+            (true, true, _) => body.count(-1),
+            (true, false, false) => body.count(0),
+            (true, false, true) => body
+                .array(&topics, |body, topic| topic.put(body).count(1).i32(self.partition).tags()),
         };
         let body = if version >= 11 { body.string("") } else { body };
         request(1, version, flexible, &self.put_tags(body).into_bytes())

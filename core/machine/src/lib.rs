@@ -8,5 +8,6 @@ pub mod group;
 pub mod image;
 pub mod partition;
 pub mod purgatory;
+pub mod session;
 
 pub use connection::budget;

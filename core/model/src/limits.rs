@@ -42,6 +42,20 @@ pub const RECV_BYTES_MIN: usize = 4 * 1024;
 pub const FETCH_WAITERS_MAX: usize = 64 * 1024;
 /// Partitions that the waiting fetch requests of one shard may name in all.
 pub const FETCH_WATCHES_MAX: usize = 1024 * 1024;
+/// Partitions that the fetch sessions of one shard may name in all; 64 bytes of a topic's name count as one more.
+pub const FETCH_SESSION_COST_MAX: usize = 512 * 1024;
+/// How often a random fetch session id is drawn again when it is taken.
+pub const FETCH_SESSION_ID_DRAWS_MAX: usize = 100;
+/// Partitions of one shard that fetch sessions may be told of when they change; others are read with each fetch.
+pub const FETCH_INTERESTS_MAX: usize = 1024 * 1024;
+/// Encoded answers to Metadata that a shard keeps.
+pub const METADATA_ANSWERS_MAX: usize = 8;
+/// Bytes of those answers together.
+pub const METADATA_ANSWERS_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Partitions that Metadata describes before it lets other requests run.
+pub const METADATA_PARTITIONS_PER_TURN: usize = 1024;
+/// Partitions that a fetch reads before it lets other requests run.
+pub const FETCH_PARTITIONS_PER_TURN: usize = 256;
 /// acks=all batches of one shard that may wait for replication at once.
 pub const COMMIT_WAITERS_MAX: usize = 256 * 1024;
 /// Decompressed bytes that a batch may always have, however small it arrives.

@@ -469,8 +469,11 @@ async fn gather<E: Env>(
         return None;
     };
     rows.extend(more);
-    rows.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
-    Some(rows)
+    let sort = move || {
+        rows.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
+        rows
+    };
+    Some(shard.net.run_blocking(sort).await)
 }
 
 /// Writes the checkpoint files of one directory; whether all went well. One that cannot be written has failed.
@@ -503,7 +506,7 @@ async fn try_write_checkpoints<E: Env>(
     rows: &[&PartitionCheckpoint],
 ) -> Result<(), DirError> {
     let row = |row: &PartitionCheckpoint, offset| CheckpointRow {
-        topic: row.topic.clone(),
+        topic: row.topic.to_string(),
         partition: PartitionId(row.partition),
         offset,
     };
@@ -523,10 +526,10 @@ async fn try_write_checkpoints<E: Env>(
     let cleaned = rows.iter().filter_map(|r| Some(row(r, r.cleaned_to?)));
     let cleaned: Vec<_> = cleaned.collect();
     let watermarks: Vec<_> = rows.iter().map(|r| row(r, r.high_watermark)).collect();
-    dir.write_checkpoint(Checkpoint::RecoveryPoint, &recovery)
+    dir.write_checkpoint(Checkpoint::RecoveryPoint, recovery)
         .await?;
-    dir.write_checkpoint(Checkpoint::LogStart, &starts).await?;
-    dir.write_checkpoint(Checkpoint::HighWatermark, &watermarks)
+    dir.write_checkpoint(Checkpoint::LogStart, starts).await?;
+    dir.write_checkpoint(Checkpoint::HighWatermark, watermarks)
         .await?;
-    dir.write_checkpoint(Checkpoint::Cleaner, &cleaned).await
+    dir.write_checkpoint(Checkpoint::Cleaner, cleaned).await
 }

@@ -333,7 +333,7 @@ impl<D: Disk> LogDir<D> {
     pub async fn write_checkpoint(
         &self,
         checkpoint: Checkpoint,
-        rows: &[CheckpointRow],
+        rows: Vec<CheckpointRow>,
     ) -> Result<(), DirError> {
         write_checkpoint(&self.disk, &self.path, checkpoint, rows).await
     }
@@ -369,16 +369,19 @@ pub async fn probe<D: Disk>(disk: &D, log_dir: &Path) -> Result<(), DiskError> {
 
 /// As [`LogDir::write_checkpoint`], by the path of the log directory. Of two at once on one file, each spoils the other.
 ///
+/// The file is put together where the disk's slow calls run: it has a line for each partition.
+///
 /// # Errors
 /// `Disk`; the old file then still stands.
 pub async fn write_checkpoint<D: Disk>(
     disk: &D,
     log_dir: &Path,
     checkpoint: Checkpoint,
-    rows: &[CheckpointRow],
+    rows: Vec<CheckpointRow>,
 ) -> Result<(), DirError> {
     let path = log_dir.join(checkpoint.file_name());
-    let contents = format::encode_checkpoint(rows);
+    let encode = move || format::encode_checkpoint(&rows);
+    let contents = disk.offload(encode).await;
     disk.replace_file(&path, &contents).await?;
     Ok(())
 }

@@ -154,7 +154,7 @@ fn inventory() {
         (Checkpoint::LogStart, 3),
         (Checkpoint::HighWatermark, 7),
     ] {
-        block_on(dir.write_checkpoint(checkpoint, &rows(offset))).expect("healthy disk");
+        block_on(dir.write_checkpoint(checkpoint, rows(offset))).expect("healthy disk");
     }
     drop(dir);
     let (dir, inventory) = open(&disk).expect("known");
@@ -213,7 +213,8 @@ fn cleanly_stopped() -> MemoryDisk {
         partition: PartitionId(0),
         offset: Offset(0),
     };
-    block_on(dir.write_checkpoint(Checkpoint::HighWatermark, &[watermark])).expect("healthy disk");
+    block_on(dir.write_checkpoint(Checkpoint::HighWatermark, vec![watermark]))
+        .expect("healthy disk");
     block_on(dir.write_manifest(77, vec![rows])).expect("healthy disk");
     block_on(dir.mark_clean(77)).expect("healthy disk");
     drop(dir);

@@ -8,7 +8,8 @@
 //!    owner of the disk gives ([`Helper`]), so that the shard goes on working.
 //! 3. Buffers are only borrowed by inline calls; a helper's job owns everything it touches.
 //! 4. Reads and writes of a background disk run on a helper too: they may be cold, large or many, and nobody waits.
-//! 5. What nobody waits for (preparing a log's tail, starting write-back) runs there too, in short pieces.
+//! 5. A read of the foreground takes what is in the page cache at once; the rest is waited for on a helper.
+//! 6. What nobody waits for (preparing a log's tail, starting write-back) runs there too, in short pieces.
 //!
 //! Deliberately absent: the runtime (its ring gains nothing here, see 1), mmap, O_DIRECT, an LRU of descriptors.
 
@@ -24,6 +25,7 @@ use rustix::fs::{self, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::prepare::{Blank, FILL_PIECE_BYTES, FILLER, Preparation};
+use super::residency::{self, Resident};
 use super::{DirEntry, Disk, DiskError, DiskFile, OpenMode, Space, Stamp, write_back};
 
 /// Runs what would block a shard somewhere else.
@@ -39,6 +41,11 @@ pub trait Helper: Clone + std::fmt::Debug + 'static {
     /// waits for other jobs.
     async fn run_sync<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         self.run(job).await
+    }
+
+    /// As [`Helper::run_sync`], for a read that a request waits for.
+    async fn run_read<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        self.run_sync(job).await
     }
 
     /// As [`Helper::run`], on a thread of low priority, for work that nobody waits for.
@@ -115,6 +122,8 @@ pub struct KernelLock {
 
 /// A file may hold so much more than its size without having reserved it: filesystems round up.
 const RESERVED_SLACK_BYTES: u64 = 256 * 1024;
+/// Bytes of one read that only fills the page cache.
+const WARM_PIECE_BYTES: usize = 256 * 1024;
 /// Pieces of one vectored write; longer lists take several.
 const PIECES_MAX: usize = 64;
 
@@ -328,8 +337,14 @@ fn write_pieces(descriptor: &OwnedFd, buffers: &[Bytes], mut position: u64) -> R
     Ok(())
 }
 
-fn read_pieces(descriptor: &OwnedFd, position: u64, size_bytes: usize) -> Result<Bytes, Errno> {
-    let mut bytes: Vec<u8> = Vec::with_capacity(size_bytes);
+/// Reads on until `bytes` holds `size_bytes`, from `position` of its first byte; fewer at the end of the file.
+fn read_pieces(
+    descriptor: &OwnedFd,
+    mut bytes: Vec<u8>,
+    position: u64,
+    size_bytes: usize,
+) -> Result<Bytes, Errno> {
+    bytes.reserve(size_bytes - bytes.len());
     while bytes.len() < size_bytes {
         let at = position + bytes.len() as u64;
         let spare = rustix::buffer::spare_capacity(&mut bytes);
@@ -346,6 +361,25 @@ fn read_pieces(descriptor: &OwnedFd, position: u64, size_bytes: usize) -> Result
     Ok(bytes)
 }
 
+/// Reads a range and keeps nothing: its pages are in the cache then.
+fn read_through(descriptor: &OwnedFd, position: u64, size_bytes: usize) -> Result<(), Errno> {
+    let mut scratch = vec![0; size_bytes.min(WARM_PIECE_BYTES)];
+    let end = position + size_bytes as u64;
+    let mut at = position;
+    while at < end {
+        let left = usize::try_from(end - at).unwrap_or(usize::MAX);
+        let piece = left.min(scratch.len());
+        match rustix::io::pread(descriptor, &mut scratch[..piece], at) {
+            // The file is shorter than the range: whoever sends it will see.
+            Ok(0) => break,
+            Ok(read) => at += read as u64,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
 impl<H: Helper> DiskFile for KernelFile<H> {
     async fn write_all_at(&self, buffers: &[Bytes], position: u64) -> Result<(), DiskError> {
         let failed = failed("write", &self.path);
@@ -359,12 +393,34 @@ impl<H: Helper> DiskFile for KernelFile<H> {
 
     async fn read_at(&self, position: u64, size_bytes: usize) -> Result<Bytes, DiskError> {
         let failed = failed("read", &self.path);
-        if !self.is_background {
-            return read_pieces(&self.descriptor, position, size_bytes).map_err(failed);
+        let mut bytes = Vec::with_capacity(size_bytes);
+        if self.is_background {
+            let descriptor = Arc::clone(&self.descriptor);
+            let read = move || read_pieces(&descriptor, bytes, position, size_bytes);
+            return self.helper.run_background(read).await.map_err(failed);
+        }
+        match residency::read(&self.descriptor, &mut bytes, position, size_bytes) {
+            Ok(Resident::Whole) => Ok(Bytes::from(bytes)),
+            Ok(Resident::Absent) => {
+                let descriptor = Arc::clone(&self.descriptor);
+                let read = move || read_pieces(&descriptor, bytes, position, size_bytes);
+                self.helper.run_read(read).await.map_err(failed)
+            }
+            Ok(Resident::Unknown) => {
+                read_pieces(&self.descriptor, bytes, position, size_bytes).map_err(failed)
+            }
+            Err(errno) => Err(failed(errno)),
+        }
+    }
+
+    async fn warm(&self, position: u64, size_bytes: usize) -> Result<(), DiskError> {
+        if residency::is_resident(&self.descriptor, position, size_bytes) {
+            return Ok(());
         }
         let descriptor = Arc::clone(&self.descriptor);
-        let read = move || read_pieces(&descriptor, position, size_bytes);
-        self.helper.run_background(read).await.map_err(failed)
+        let warm = move || read_through(&descriptor, position, size_bytes);
+        let warmed = self.helper.run_read(warm).await;
+        warmed.map_err(failed("read", &self.path))
     }
 
     async fn set_size(&self, size_bytes: u64) -> Result<(), DiskError> {

@@ -9,6 +9,7 @@ pub mod kernel;
 pub mod memory;
 pub mod prepare;
 pub mod range;
+mod residency;
 mod write_back;
 
 use std::fmt;
@@ -217,6 +218,13 @@ pub trait DiskFile: fmt::Debug + 'static {
     async fn write_all_at(&self, buffers: &[Bytes], position: u64) -> Result<(), DiskError>;
     /// Reads up to `size_bytes` bytes from `position`; fewer only at the end of the file.
     async fn read_at(&self, position: u64, size_bytes: usize) -> Result<Bytes, DiskError>;
+    /// Makes `[position, position + size_bytes)` ready to be sent from the descriptor without waiting for the device.
+    ///
+    /// # Errors
+    /// What the device says of the bytes: where the descriptor is sent from, nobody could be told.
+    async fn warm(&self, position: u64, size_bytes: usize) -> Result<(), DiskError> {
+        self.read_at(position, size_bytes).await.map(drop)
+    }
     /// Cuts or extends (with zeros) the file to `size_bytes`.
     async fn set_size(&self, size_bytes: u64) -> Result<(), DiskError>;
     /// Makes the contents durable (fdatasync).

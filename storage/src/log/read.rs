@@ -3,12 +3,14 @@
 //! Invariants:
 //! 1. A read returns whole, consecutive batches of one segment, beginning with the batch that contains the offset.
 //! 2. Record bytes of a range are never read to find its end: the index gives a boundary near it, headers the rest.
-//! 3. Up to `READ_COPY_BYTES_MAX` come as bytes, more as a file range; recent small batches come from memory.
+//! 3. Up to `READ_COPY_BYTES_MAX` come as bytes, more as a file range, whose pages are in the cache then; recent small batches come from
+//!    memory.
 
 use std::io;
 use std::rc::Rc;
 
 use pelton_model::Offset;
+use pelton_model::batch::HEADER_BYTES;
 use pelton_model::slice::{FileRange, Slice};
 
 use super::{Log, ReadOptions, ReadResult};
@@ -85,6 +87,9 @@ impl<D: Disk> Log<D> {
             };
             if let Some(first) = first {
                 self.check_bound(&segment, &first)?;
+                if options.bytes_max <= READ_COPY_BYTES_MAX {
+                    return Ok(read_small(&segment, first, &options).await?);
+                }
                 let Some(range) = self.range(&segment, index, first, &options).await? else {
                     return Ok(ReadResult::default());
                 };
@@ -220,11 +225,14 @@ impl<D: Disk> Log<D> {
             usize::try_from(range.end - range.position).expect("a segment is below 2 GiB");
         let file = segment.file().await?;
         let slice = match file.descriptor() {
-            Some(file) if READ_COPY_BYTES_MAX < size_bytes => Slice::File(FileRange {
-                file,
-                position: range.position,
-                size_bytes,
-            }),
+            Some(descriptor) if READ_COPY_BYTES_MAX < size_bytes => {
+                file.warm(range.position, size_bytes).await?;
+                Slice::File(FileRange {
+                    file: descriptor,
+                    position: range.position,
+                    size_bytes,
+                })
+            }
             Some(_) | None => {
                 let bytes = file.read_at(range.position, size_bytes).await?;
                 if bytes.len() < size_bytes {
@@ -241,6 +249,53 @@ impl<D: Disk> Log<D> {
             base_offset: Some(range.base_offset),
         })
     }
+}
+
+/// The batches from `first` on that a small read admits: one read of the file tells where they end, and where the reader goes on.
+async fn read_small<D: Disk>(
+    segment: &Segment<D>,
+    first: Found,
+    options: &ReadOptions,
+) -> Result<ReadResult, StorageError> {
+    let first_bytes = first.header.size_bytes();
+    let fits = first_bytes <= options.bytes_max;
+    if options.up_to <= first.header.last_offset() || !(fits || options.at_least_one) {
+        return Ok(ReadResult::default());
+    }
+    let wanted = options.bytes_max.max(first_bytes);
+    let left = usize::try_from(segment.size_bytes() - first.position).unwrap_or(usize::MAX);
+    assert!(first_bytes <= left);
+    let mut walk = segment
+        .walk_within(&first, left.min(wanted + HEADER_BYTES))
+        .await?;
+    let mut size_bytes = 0;
+    while walk.block().1 {
+        let found = match walk.next().await {
+            Ok(Some(found)) => found,
+            Ok(None) => break,
+            // What stands before the damage is good; who goes on from there meets it.
+            Err(StorageError::Corrupt { .. }) if size_bytes > 0 => break,
+            Err(error) => return Err(error),
+        };
+        let end = usize::try_from(found.end() - first.position).unwrap_or(usize::MAX);
+        if options.up_to <= found.header.last_offset() || wanted < end {
+            segment.remember_next(found);
+            break;
+        }
+        size_bytes = end;
+    }
+    // The file may hold another batch than the one found only when somebody writes to it.
+    let bytes = walk.block().0.slice(..size_bytes);
+    let slices = if bytes.is_empty() {
+        Vec::new()
+    } else {
+        vec![Slice::Bytes(bytes)]
+    };
+    Ok(ReadResult {
+        slices,
+        size_bytes,
+        base_offset: (size_bytes > 0).then_some(first.header.base_offset),
+    })
 }
 
 /// The first batch that ends at or after `offset`.

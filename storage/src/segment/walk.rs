@@ -5,6 +5,7 @@
 //! 2. Offsets of a walk grow and lie in the segment; a header that makes no sense ends it with an error, it is never skipped.
 //! 3. What an index says is checked against the batch header it leads to; an index that lies is passed over.
 
+use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -14,7 +15,7 @@ use pelton_model::batch::{BatchError, BatchHeader, HEADER_BYTES};
 
 use super::{FileKind, Segment};
 use crate::config::HEADER_BLOCK_BYTES;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskError, DiskFile};
 use crate::error::{Damage, StorageError};
 use crate::index::OffsetEntry;
 
@@ -49,6 +50,25 @@ impl<D: Disk> Segment<D> {
             block: Bytes::new(),
             block_start: 0,
         })
+    }
+
+    /// Reads `size_bytes` from a batch on, and walks over the headers that lie in them.
+    ///
+    /// # Errors
+    /// The disk's, also when the file ends earlier.
+    pub(crate) async fn walk_within(
+        &self,
+        first: &Found,
+        size_bytes: usize,
+    ) -> Result<HeaderWalk<D::File>, StorageError> {
+        let mut walk = self.walk(first.position).await?;
+        walk.block = walk.file.read_at(first.position, size_bytes).await?;
+        walk.block_start = first.position;
+        if walk.block.len() < size_bytes {
+            let source = io::Error::from(io::ErrorKind::UnexpectedEof);
+            return Err(DiskError::new("read", &walk.path, source).into());
+        }
+        Ok(walk)
     }
 
     /// Walks from a batch at or before the one that contains `offset`, by the index; from 0 when that is no help.
@@ -132,6 +152,13 @@ impl<F: DiskFile> HeaderWalk<F> {
     /// Where the next batch begins.
     pub(crate) fn position(&self) -> u64 {
         self.position
+    }
+
+    /// The bytes read last, and whether the next header lies in them.
+    pub(crate) fn block(&self) -> (&Bytes, bool) {
+        let at = self.position - self.block_start;
+        let is_within = at + HEADER_BYTES as u64 <= self.block.len() as u64;
+        (&self.block, is_within)
     }
 
     /// Steps back to a batch just found, so that it is found again.

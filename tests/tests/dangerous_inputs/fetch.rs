@@ -1,7 +1,10 @@
 //! Fetch, ListOffsets and OffsetForLeaderEpoch with odd offsets, epochs, sessions and sizes.
 
-use pelton_tests::broker::Broker;
-use pelton_tests::request::{Fetch, ListOffsets, offset_for_leader_epoch};
+use kafka_protocol::messages::{ApiKey, FetchResponse};
+use pelton_tests::answer::decode;
+use pelton_tests::broker::{Broker, Options};
+use pelton_tests::raw::{PATIENCE, Reply};
+use pelton_tests::request::{Fetch, ListOffsets, Topic, offset_for_leader_epoch};
 use pelton_tests::table::Table;
 use pelton_tests::topic;
 use pelton_tests::wire::{Body, request};
@@ -76,8 +79,7 @@ fn limits() {
 
     table.row("no session", &session(0, -1).frame(), GOOD);
     let given = "ok; high 5; stable 5; start 0; bytes 106; session given";
-    // Pelton opens no sessions yet: session id 0 tells the client to send whole requests, as a full cache would.
-    table.row_better("a new session", &session(0, 0).frame(), GOOD, given);
+    table.row("a new session", &session(0, 0).frame(), given);
     let none = "FetchSessionIdNotFound; session none";
     table.row("an unknown session", &session(12345, 1).frame(), none);
     table.row("session 0 at epoch 1", &session(0, 1).frame(), none);
@@ -106,6 +108,126 @@ fn limits() {
     table.row("another cluster's id", &cluster.frame(), GOOD);
     table.row("forgotten null", &Fetch { forgotten_null: true, ..base() }.frame(), "closed");
     table.finish();
+}
+
+/// One session from its beginning to its end, and what must not disturb it; then one whose topic goes.
+#[test]
+fn sessions() {
+    // Each row has a connection of its own, and Pelton keeps a session on the shard of the connection that began it.
+    let broker = Broker::start_own(Options::default()).unwrap_or_else(Broker::start);
+    let topic = topic::create(&broker, "session");
+    topic::seed(&broker, &topic, 0, 5);
+    let mut table = Table::new(&broker);
+    for version in [11, 13] {
+        let named = if version < 13 { topic.name.as_str().into() } else { Topic::from(topic.id) };
+        let base = || Fetch { version, ..Fetch::of(named.clone()) };
+        let id = open_session(&broker, &Fetch { session_epoch: 0, ..base() });
+        let turn = |session_epoch| Fetch { session_id: id, session_epoch, ..base() };
+        let quiet = |session_epoch| Fetch { topic: None, max_wait_ms: 50, ..turn(session_epoch) };
+        let moved = Fetch { offset: 5, max_wait_ms: 50, ..turn(2) };
+        let given = "ok; high 5; stable 5; start 0; bytes 106; session given";
+        let nothing = "ok; session given";
+        let wrong = "InvalidFetchSessionEpoch; session none";
+        let mut row = |name: &str, fetch: &Fetch, expected: &str| {
+            table.row(&format!("{name}, v{version}"), &fetch.frame(), expected);
+        };
+        row("the same again", &quiet(1), given);
+        row("an epoch twice", &quiet(1), wrong);
+        row("an epoch too far", &quiet(3), wrong);
+        row("epoch -2", &quiet(-2), wrong);
+        let other = if version < 13 { 13 } else { 11 };
+        let other = Fetch { version: other, ..quiet(2) };
+        row("topics named the other way", &other, "FetchSessionTopicIdError; session none");
+        row("moved on", &moved, nothing);
+        row("nothing new", &quiet(3), nothing);
+        let behind = Fetch { offset: 9, ..turn(4) };
+        let error = "OffsetOutOfRange; high -1; stable -1; start -1; bytes 0; session given";
+        row("out of range", &behind, error);
+        row("still out of range", &quiet(5), error);
+        let back = Fetch { offset: 5, max_wait_ms: 50, ..turn(6) };
+        let known = "ok; high 5; stable 5; start 0; bytes 0; session given";
+        row("back in range", &back, known);
+        let forget = |epoch, partition| Fetch { forgets: true, partition, ..turn(epoch) };
+        row("a stranger forgotten", &Fetch { max_wait_ms: 50, ..forget(7, 3) }, nothing);
+        let missing = Fetch { partition: 9, max_wait_ms: 50, ..turn(8) };
+        let unknown =
+            "UnknownTopicOrPartition; high -1; stable -1; start -1; bytes 0; session given";
+        row("a partition that is none", &missing, unknown);
+        row("forgotten", &Fetch { max_wait_ms: 50, ..forget(9, 9) }, nothing);
+        row("all forgotten", &forget(10, 0), "ok; session none");
+        row("over", &quiet(11), "FetchSessionIdNotFound; session none");
+        let id = open_session(&broker, &Fetch { session_epoch: 0, ..base() });
+        let end = Fetch { session_id: id, session_epoch: -1, ..base() };
+        row("ended", &end, GOOD);
+        let after = Fetch { session_id: id, ..quiet(1) };
+        row("after its end", &after, "FetchSessionIdNotFound; session none");
+    }
+    table.finish();
+}
+
+/// Goal: a session hears of partitions of every shard, and of nothing else. Method: eight partitions on two shards, read to their ends in one
+/// session; then records come to one after the other, while the session waits, and just before it asks.
+#[test]
+fn session_across_shards() {
+    let broker = Broker::start();
+    let topic = topic::create_with(&broker, "session", 8, &[]);
+    let mut connection = broker.connect();
+    let base = || Fetch { max_wait_ms: 0, ..Fetch::of(topic.name.as_str()) };
+    let Reply::Frame(answer) = connection.ask(&Fetch { session_epoch: 0, ..base() }.frame()) else {
+        panic!("no answer");
+    };
+    let session_id = i32::from_be_bytes(answer[10..14].try_into().expect("four bytes"));
+    let mut epoch = 0;
+    let mut next = |fetch: Fetch| {
+        epoch += 1;
+        Fetch { session_id, session_epoch: epoch, ..fetch }.frame()
+    };
+    let returned = |answer: &[u8]| {
+        let answer: FetchResponse = decode(ApiKey::Fetch, 11, answer).expect("it decodes");
+        assert_eq!(answer.error_code, 0);
+        let partitions = answer.responses.iter().flat_map(|topic| topic.partitions.clone());
+        let partitions = partitions.map(|partition| {
+            (partition.partition_index, !partition.records.unwrap_or_default().is_empty())
+        });
+        partitions.collect::<Vec<_>>()
+    };
+    for partition in 1..8 {
+        let Reply::Frame(answer) = connection.ask(&next(Fetch { partition, ..base() })) else {
+            panic!("no answer");
+        };
+        assert_eq!(returned(&answer), [(partition, false)], "new, and empty");
+    }
+    for partition in (0..8).rev() {
+        let wait = Fetch { topic: None, max_wait_ms: 10_000, ..base() };
+        if partition % 2 == 0 {
+            assert!(connection.send(&next(wait)));
+            topic::seed(&broker, &topic, partition, 1);
+        } else {
+            topic::seed(&broker, &topic, partition, 1);
+            assert!(connection.send(&next(wait)));
+        }
+        let Reply::Frame(answer) = connection.receive(PATIENCE) else {
+            panic!("partition {partition} is not heard of");
+        };
+        assert_eq!(returned(&answer), [(partition, true)]);
+        let moved = Fetch { partition, offset: 1, ..base() };
+        let Reply::Frame(answer) = connection.ask(&next(moved)) else {
+            panic!("no answer");
+        };
+        assert_eq!(returned(&answer), []);
+    }
+}
+
+/// Opens a session with a full request; gives its id.
+fn open_session(broker: &Broker, fetch: &Fetch) -> i32 {
+    let Reply::Frame(answer) = broker.connect().ask(&fetch.frame()) else {
+        panic!("no answer to {fetch:?}");
+    };
+    // Correlation id, tags in flexible versions, throttle time, error code.
+    let at = if fetch.version < 12 { 10 } else { 11 };
+    let id = answer[at..at + 4].try_into().map(i32::from_be_bytes).expect("four bytes");
+    assert!(0 < id, "no session: {answer:?}");
+    id
 }
 
 /// ListOffsets: special timestamps and the versions that know them, odd epochs, replicas, isolation.

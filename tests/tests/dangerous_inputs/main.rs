@@ -11,6 +11,7 @@ mod fetch;
 mod frames;
 mod memory;
 mod produce;
+mod readers;
 mod refusals;
 mod stored;
 mod topics;

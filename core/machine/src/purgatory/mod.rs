@@ -6,15 +6,20 @@
 //! in one stretch without await, and calls [`Purgatory::on_advance`] in the same stretch in which an end moves.
 //! [`CommitWaiters::watch`] works likewise by the current high watermark.
 //!
+//! A fetch session's interests last from one request to the next: [`Standing`]. They are armed in the same stretch in which the read saw
+//! that there is nothing more.
+//!
 //! Not here: what a waiter does when woken (it reads once more), and sessions.
 
 mod commit;
 mod fetch;
+mod standing;
 #[cfg(test)]
 mod tests;
 
 pub use commit::{CommitWaiters, CommitWatched};
 pub use fetch::{Purgatory, Watched, WatchedEnd};
+pub use standing::{Interest, Standing};
 
 /// A waiting request: a number that the caller gives it, unique on its shard while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -95,6 +95,8 @@ pub struct BrokerConfig {
     pub connections_max_idle_ms: i64,
     /// `fetch.max.bytes`.
     pub fetch_max_bytes: u32,
+    /// `max.incremental.fetch.session.cache.slots`.
+    pub fetch_session_slots: u32,
     /// `request.timeout.ms`.
     pub request_timeout_ms: i32,
     /// `producer.id.expiration.ms`.
@@ -167,6 +169,7 @@ impl BrokerConfig {
             socket_listen_backlog_size: values.u32("socket.listen.backlog.size")?,
             connections_max_idle_ms: values.i64("connections.max.idle.ms")?,
             fetch_max_bytes: values.u32("fetch.max.bytes")?,
+            fetch_session_slots: values.u32("max.incremental.fetch.session.cache.slots")?,
             request_timeout_ms: values.i32("request.timeout.ms")?,
             producer_id_expiration_ms: values.i32("producer.id.expiration.ms")?,
             log_retention_check_interval_ms: values.i64("log.retention.check.interval.ms")?,

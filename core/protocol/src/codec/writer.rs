@@ -232,7 +232,8 @@ impl Writer {
         }
     }
 
-    fn splice(&mut self, slice: Slice) {
+    /// Puts bytes in between, by reference.
+    pub(crate) fn splice(&mut self, slice: Slice) {
         self.spliced_bytes += slice.size_bytes();
         self.spliced.push((self.buffer.len(), slice));
     }

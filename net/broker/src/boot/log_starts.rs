@@ -28,7 +28,7 @@ pub(crate) async fn keep_log_starts<E: Env>(shard: &Rc<Shard<E>>) -> Result<(), 
         let next = shard.net.now().plus_ms(POLL_MS);
         shard.net.sleep_until(next).await;
     }
-    let rows = gather(shard, || Request::Checkpoint).await;
+    let rows = gather(shard, || Request::LogStarts).await;
     let mut is_kept = rows.is_some() && !shard.is_stopping.get();
     let rows = rows.unwrap_or_default();
     for (index, directory) in shard.identity().directories.iter().enumerate() {
@@ -46,13 +46,13 @@ pub(crate) async fn keep_log_starts<E: Env>(shard: &Rc<Shard<E>>) -> Result<(), 
             .filter(|row| row.dir == index && row.log_start.0 > 0);
         let starts: Vec<CheckpointRow> = starts
             .map(|row| CheckpointRow {
-                topic: row.topic.clone(),
+                topic: row.topic.to_string(),
                 partition: PartitionId(row.partition),
                 offset: row.log_start,
             })
             .collect();
         let disk = shard.store.disk();
-        let written = write_checkpoint(disk, &directory.path, Checkpoint::LogStart, &starts).await;
+        let written = write_checkpoint(disk, &directory.path, Checkpoint::LogStart, starts).await;
         if let Err(error) = written {
             is_kept = false;
             if let DirError::Disk(error) = error {

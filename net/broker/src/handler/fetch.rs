@@ -2,16 +2,18 @@
 //!
 //! 1. One Read to each owner, all at once; then, when it is too little, one Watch to each owner, and the Read again.
 //! 2. The first partition with data returns at least one batch, whatever the limits (KIP-74).
-//! 3. No sessions: session id 0 is what says so, and clients then send whole requests (KIP-227 allows it).
+//! 3. With a session only its ready partitions are read, and only what the client does not know yet is answered (KIP-227).
+//!
+//! Who decides what: `machine::session` which session and which partitions, `plan` what is read and when it is enough.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::rc::Rc;
-use std::task::Poll;
+mod plan;
 
 use pelton_machine::connection::Outcome;
-use pelton_model::{ErrorCode, Monotonic, Offset, PartitionId, ShardId, TopicId, TopicPartition};
-use pelton_protocol::api::ApiKey;
+use pelton_machine::session::{
+    Begun, INITIAL_EPOCH, Origin, Position, Reply, Request as SessionRequest, Told, TopicKey, Turn,
+    Wish,
+};
+use pelton_model::{ErrorCode, Offset};
 use pelton_protocol::codec::{Records, Str};
 use pelton_protocol::message::fetch::{
     EpochEndOffset, FetchPartition, FetchRequest, FetchResponse, FetchTopic,
@@ -19,13 +21,16 @@ use pelton_protocol::message::fetch::{
 };
 use pelton_transport::net::Net;
 
+use self::plan::{Plan, Wanted};
 use super::{Handled, known_epoch};
 use crate::connection::Client;
 use crate::dispatch::{Answer, Request};
 use crate::env::Env;
-use crate::metrics::stages::Stage;
 use crate::shard::Shard;
-use crate::shard::message::{self, ReadItem, ReadOutcome, ReadRequest, Response, WatchRequest};
+use crate::shard::message::ReadOutcome;
+
+/// From this version on topics are named by id.
+const BY_ID_VERSION: i16 = 13;
 
 /// Serves one request.
 pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Handled {
@@ -35,319 +40,206 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
         let slices = encode_fetch_response(request.correlation_id, request.version, response);
         Ok(Outcome::Answer(Answer::Slices(slices)))
     };
-    if fetch.session_epoch > 0 {
-        let error_code = ErrorCode::FetchSessionIdNotFound.code();
-        return respond(&FetchResponse {
-            error_code,
-            ..FetchResponse::default()
-        });
-    }
+    let refuse = |error: ErrorCode, session_id| FetchResponse {
+        error_code: error.code(),
+        session_id,
+        ..FetchResponse::default()
+    };
+    let begun = begin(&client.shard, &fetch, request.version).await;
     // Kafka has no word for an unknown isolation level; its answer is the same.
     let is_odd = !(0..=1).contains(&fetch.isolation_level);
-    let odd_isolation = is_odd.then_some(ErrorCode::UnknownServerError);
-    let mut plan = Plan::of(client, &fetch, request.version);
+    let begun = if is_odd { Begun::Sessionless } else { begun };
+    let turn = match begun {
+        Begun::Refused(error) => return respond(&refuse(error, 0)),
+        Begun::Incremental(turn) => Some(turn),
+        Begun::Sessionless | Begun::Full => None,
+    };
+    let mut plan = Plan::new(&client.shard, &fetch, turn);
+    if turn.is_none() {
+        plan.want_named(client, &fetch, request.version);
+    }
     plan.fetch(client, &fetch).await;
-    let mut response = plan.respond(client, fetch);
-    response.error_code = odd_isolation.map_or(0, ErrorCode::code);
+    let session_id = match (begun, turn) {
+        (Begun::Full, _) => open(&client.shard, &fetch, request.version, &plan),
+        (_, Some(turn)) => match settle(&client.shard, turn, &mut plan) {
+            Ok(session_id) => session_id,
+            Err(error) => return respond(&refuse(error, turn.id)),
+        },
+        (_, None) => 0,
+    };
+    let mut response = response(client, plan);
+    response.session_id = session_id;
+    if is_odd {
+        response.error_code = ErrorCode::UnknownServerError.code();
+    }
     respond(&response)
 }
 
-/// A partition of the request: what is read, or why not; in the order of the request.
-struct Wanted {
-    item: Option<(ShardId, ReadItem)>,
-    outcome: ReadOutcome,
-}
-
-struct Plan {
-    wanted: Vec<Wanted>,
-    read_committed: bool,
-    bytes_max: usize,
-    owners: Vec<ShardId>,
-}
-
-impl Plan {
-    fn of<E: Env>(client: &Client<E>, fetch: &FetchRequest, version: i16) -> Self {
-        let shard = &client.shard;
-        let limit = shard
-            .config
-            .fetch_max_bytes
-            .min(u32::try_from(fetch.max_bytes).unwrap_or(0));
-        let refused = refused_as_a_whole(fetch);
-        let mut plan = Self {
-            wanted: Vec::new(),
-            read_committed: fetch.isolation_level == 1,
-            bytes_max: usize::try_from(limit).unwrap_or(usize::MAX),
-            owners: Vec::new(),
+/// Finds the request's session, and brings it up to date.
+async fn begin<E: Env>(shard: &Shard<E>, fetch: &FetchRequest, version: i16) -> Begun {
+    if fetch.session_id == 0 && fetch.session_epoch <= INITIAL_EPOCH {
+        return match fetch.session_epoch {
+            INITIAL_EPOCH => Begun::Full,
+            -1 => Begun::Sessionless,
+            _ => Begun::Refused(ErrorCode::FetchSessionIdNotFound),
         };
-        for topic in &fetch.topics {
-            let known = topic_id(client, topic, version);
-            let known = refused.map_or(known, Err);
-            for partition in &topic.partitions {
-                plan.want(shard, known, partition);
-            }
-        }
-        plan
     }
-
-    fn want<E: Env>(
-        &mut self,
-        shard: &Shard<E>,
-        topic: Result<(TopicId, i32), ErrorCode>,
-        partition: &FetchPartition,
-    ) {
-        let item = topic.and_then(|(topic_id, count)| {
-            if !(0..count).contains(&partition.partition) {
-                return Err(ErrorCode::UnknownTopicOrPartition);
-            }
-            let bytes_max = usize::try_from(partition.partition_max_bytes)
-                .map_err(|_| ErrorCode::UnknownServerError)?;
-            let id = TopicPartition {
-                topic_id,
-                partition: PartitionId(partition.partition),
-            };
-            let item = ReadItem {
-                partition: id,
-                offset: Offset(partition.fetch_offset),
-                current_leader_epoch: known_epoch(partition.current_leader_epoch),
-                last_fetched_epoch: known_epoch(partition.last_fetched_epoch),
-                bytes_max,
-            };
-            Ok((shard.owner(id), item))
-        });
-        match item {
-            Ok((owner, item)) => {
-                if !self.owners.contains(&owner) {
-                    self.owners.push(owner);
-                }
-                let outcome = ReadOutcome::refused(ErrorCode::UnknownServerError);
-                self.wanted.push(Wanted {
-                    item: Some((owner, item)),
-                    outcome,
-                });
-            }
-            Err(error) => self.wanted.push(Wanted {
-                item: None,
-                outcome: ReadOutcome::refused(error),
-            }),
-        }
-    }
-
-    /// Reads until there is enough, something is wrong, or the time is up.
-    async fn fetch<E: Env>(&mut self, client: &Client<E>, fetch: &FetchRequest) {
-        let shard = &client.shard;
-        let wait_ms = u64::try_from(fetch.max_wait_ms).unwrap_or(0);
-        let bytes_min = usize::try_from(fetch.min_bytes).unwrap_or(0);
-        let deadline = shard.net.now().plus_ms(wait_ms);
-        loop {
-            self.read(shard).await;
-            let is_time_up = wait_ms == 0 || deadline <= shard.net.now();
-            let size_bytes: usize = self
-                .wanted
-                .iter()
-                .map(|wanted| wanted.outcome.size_bytes)
-                .sum();
-            let is_over = shard.is_stopping.get() || client.registered.is_closed.get();
-            if bytes_min <= size_bytes || is_time_up || self.is_decided() || is_over {
-                return;
-            }
-            let begun = shard.net.now();
-            self.wait(client, bytes_min - size_bytes, deadline).await;
-            let waited_ns = shard.net.now().since(begun);
-            client.timeline.on_waited(Stage::Wait, waited_ns);
-        }
-    }
-
-    /// Whether something other than bytes calls for an answer.
-    fn is_decided(&self) -> bool {
-        let calls = |wanted: &Wanted| {
-            wanted.outcome.error != ErrorCode::None || wanted.outcome.diverging.is_some()
-        };
-        self.wanted.is_empty() || self.wanted.iter().any(calls)
-    }
-
-    async fn read<E: Env>(&mut self, shard: &Rc<Shard<E>>) {
-        let mut remote = Vec::new();
-        for &owner in self.owners.iter().filter(|owner| **owner != shard.id) {
-            let request = message::Request::Read(self.read_request(owner));
-            remote.push((owner, shard.calls.start(owner, request).await));
-        }
-        if self.owners.contains(&shard.id) {
-            let outcomes = shard.read(&self.read_request(shard.id)).await;
-            self.store(shard.id, outcomes);
-        }
-        for (owner, answer) in remote {
-            if let Some(Response::Read(outcomes)) = answer.await {
-                self.store(owner, outcomes);
-            }
-        }
-        self.trim();
-    }
-
-    fn read_request(&self, owner: ShardId) -> ReadRequest {
-        let of_owner = |wanted: &Wanted| match wanted.item {
-            Some((shard, item)) if shard == owner => Some(item),
-            Some(_) | None => None,
-        };
-        ReadRequest {
-            read_committed: self.read_committed,
-            bytes_max: self.bytes_max,
-            items: self.wanted.iter().filter_map(of_owner).collect(),
-        }
-    }
-
-    fn store(&mut self, owner: ShardId, outcomes: Vec<ReadOutcome>) {
-        let mut outcomes = outcomes.into_iter();
-        for wanted in &mut self.wanted {
-            if wanted.item.is_some_and(|(shard, _)| shard == owner)
-                && let Some(outcome) = outcomes.next()
-            {
-                wanted.outcome = outcome;
-            }
-        }
-    }
-
-    /// Several owners may together have read more than the request allows: the later partitions give way.
-    fn trim(&mut self) {
-        if self.owners.len() < 2 {
-            return;
-        }
-        let mut left = self.bytes_max;
-        let mut is_first = true;
-        for outcome in self.wanted.iter_mut().map(|wanted| &mut wanted.outcome) {
-            if outcome.size_bytes == 0 {
-                continue;
-            }
-            if !is_first && left < outcome.size_bytes {
-                outcome.records.clear();
-                outcome.size_bytes = 0;
-            }
-            left = left.saturating_sub(outcome.size_bytes);
-            is_first = false;
-        }
-    }
-
-    /// Waits for more at any owner, or for the deadline.
-    async fn wait<E: Env>(&self, client: &Client<E>, bytes_missing: usize, deadline: Monotonic) {
-        let shard = &client.shard;
-        let (id, woken) = shard.begin_wait();
-        client.registered.waiting_fetch.set(Some(id));
-        // If all owners together have enough, then at least one has its share.
-        let bytes_wanted = bytes_missing.div_ceil(self.owners.len().max(1)).max(1);
-        for &owner in &self.owners {
-            let items = self.seen(owner);
-            let request = WatchRequest {
-                id,
-                bytes_wanted,
-                deadline,
-                items,
-                read_committed: self.read_committed,
-            };
-            if owner == shard.id {
-                shard.watch_for_peer(owner, request);
+    let by_id = BY_ID_VERSION <= version;
+    let is_incremental = 0 < fetch.session_epoch || fetch.session_epoch < -1;
+    let topics: &[FetchTopic] = if is_incremental { &fetch.topics } else { &[] };
+    let wishes: Vec<Wish> = topics
+        .iter()
+        .flat_map(|topic| {
+            let key = topic_key(&topic.topic, topic, by_id);
+            let wish = move |partition| wish(key.clone(), partition);
+            topic.partitions.iter().map(wish)
+        })
+        .collect();
+    let forgotten = fetch.forgotten_topics_data.iter();
+    let forgotten: Vec<(TopicKey, i32)> = forgotten
+        .flat_map(|topic| {
+            let key = if by_id {
+                TopicKey::Id(topic.topic_id)
             } else {
-                // The answer says only that the watch is in place.
-                let _placed = shard
-                    .calls
-                    .start(owner, message::Request::Watch(request))
-                    .await;
-            }
-        }
-        {
-            let mut woken = pin!(woken.notified());
-            let mut timer = pin!(shard.net.sleep_until(deadline));
-            poll_fn(|context| {
-                if woken.as_mut().poll(context).is_ready() {
-                    return Poll::Ready(());
-                }
-                timer.as_mut().poll(context)
-            })
-            .await;
-        }
-        shard.end_wait(id);
-        client.registered.waiting_fetch.set(None);
-        for &owner in &self.owners {
-            if owner == shard.id {
-                shard.unwatch_for_peer(owner, id);
-            } else {
-                shard.calls.post(owner, message::Message::Unwatch(id));
-            }
-        }
-    }
-
-    fn seen(&self, owner: ShardId) -> Vec<(TopicPartition, Offset)> {
-        let of_owner = |wanted: &Wanted| match wanted.item {
-            Some((shard, item)) if shard == owner => {
-                let outcome = &wanted.outcome;
-                let end = if self.read_committed {
-                    outcome.last_stable
-                } else {
-                    outcome.high_watermark
-                };
-                Some((item.partition, end))
-            }
-            Some(_) | None => None,
-        };
-        self.wanted.iter().filter_map(of_owner).collect()
-    }
-
-    fn respond<E: Env>(self, client: &Client<E>, fetch: FetchRequest) -> FetchResponse {
-        let read_committed = self.read_committed;
-        let mut names_leader = false;
-        let mut outcomes = self.wanted.into_iter().map(|wanted| wanted.outcome);
-        let mut responses = Vec::with_capacity(fetch.topics.len());
-        for topic in fetch.topics {
-            let mut partitions = Vec::with_capacity(topic.partitions.len());
-            for (partition, outcome) in topic.partitions.iter().zip(outcomes.by_ref()) {
-                names_leader |= outcome.leader.is_some();
-                partitions.push(partition_data(partition.partition, outcome, read_committed));
-            }
-            let FetchTopic {
-                topic, topic_id, ..
-            } = topic;
-            responses.push(FetchableTopicResponse {
-                topic,
-                topic_id,
-                partitions,
-            });
-        }
-        let mut response = FetchResponse {
-            responses,
-            ..FetchResponse::default()
-        };
-        if names_leader {
-            response.node_endpoints.push(endpoint(client));
-        }
-        response
-    }
-}
-
-/// What is wrong with every partition of a request, if anything.
-fn refused_as_a_whole(fetch: &FetchRequest) -> Option<ErrorCode> {
-    if fetch.max_bytes < 0 || !(0..=1).contains(&fetch.isolation_level) {
-        return Some(ErrorCode::UnknownServerError);
-    }
-    // No partition has another replica than this node's own.
-    let is_follower = 0 <= fetch.replica_id || 0 <= fetch.replica_state.replica_id;
-    is_follower.then_some(ErrorCode::NotLeaderOrFollower)
-}
-
-fn topic_id<E: Env>(
-    client: &Client<E>,
-    topic: &FetchTopic,
-    version: i16,
-) -> Result<(TopicId, i32), ErrorCode> {
-    let shard = &client.shard;
-    let entry = if version < 13 {
-        shard
-            .topic_by_name(&topic.topic)
-            .ok_or(ErrorCode::UnknownTopicOrPartition)?
-    } else {
-        shard
-            .topic_by_id(topic.topic_id)
-            .ok_or(ErrorCode::UnknownTopicId)?
+                TopicKey::Name(topic.topic.clone())
+            };
+            let named = move |partition: &i32| (key.clone(), *partition);
+            topic.partitions.iter().map(named)
+        })
+        .collect();
+    let request = SessionRequest {
+        id: fetch.session_id,
+        epoch: fetch.session_epoch,
+        uses_topic_ids: by_id,
+        read_committed: fetch.isolation_level == 1,
+        wishes: &wishes,
+        forgotten: &forgotten,
     };
-    client.on_topic(ApiKey::Fetch, &entry);
-    Ok((entry.id, entry.partition_count))
+    let begun = shard.sessions.borrow_mut().begin(shard.net.now(), &request);
+    shard.withdraw_closed();
+    // The client begins anew, here: its session elsewhere has served.
+    shard.close_foreign_session(fetch.session_id).await;
+    begun
+}
+
+fn topic_key(name: &Str, topic: &FetchTopic, by_id: bool) -> TopicKey {
+    if by_id {
+        TopicKey::Id(topic.topic_id)
+    } else {
+        TopicKey::Name(name.clone())
+    }
+}
+
+fn wish(topic: TopicKey, partition: &FetchPartition) -> Wish {
+    Wish {
+        topic,
+        partition: partition.partition,
+        position: Position {
+            offset: Offset(partition.fetch_offset),
+            bytes_max: partition.partition_max_bytes,
+            current_leader_epoch: known_epoch(partition.current_leader_epoch),
+            last_fetched_epoch: known_epoch(partition.last_fetched_epoch),
+        },
+    }
+}
+
+fn told(outcome: &ReadOutcome) -> Told {
+    Told {
+        size_bytes: outcome.size_bytes,
+        high_watermark: outcome.high_watermark,
+        log_start: outcome.log_start,
+        is_error: outcome.error != ErrorCode::None,
+        has_diverged: outcome.diverging.is_some(),
+        is_armed: outcome.is_armed,
+    }
+}
+
+/// Opens a session for a full request; gives its id, or 0 when there is no room for it.
+fn open<E: Env>(shard: &Shard<E>, fetch: &FetchRequest, version: i16, plan: &Plan) -> i32 {
+    let by_id = BY_ID_VERSION <= version;
+    let partitions = fetch.topics.iter().flat_map(|topic| {
+        let key = topic_key(&topic.topic, topic, by_id);
+        let wish = move |partition| wish(key.clone(), partition);
+        topic.partitions.iter().map(wish)
+    });
+    let outcomes = plan.wanted.iter().map(|wanted| told(&wanted.outcome));
+    let opened: Vec<(Wish, Told)> = partitions.zip(outcomes).collect();
+    let origin = Origin {
+        privileged: is_follower(fetch),
+        uses_topic_ids: by_id,
+        read_committed: fetch.isolation_level == 1,
+    };
+    let now = shard.net.now();
+    let draw = || shard.session_bits();
+    let created = shard
+        .sessions
+        .borrow_mut()
+        .create(now, origin, &opened, draw);
+    shard.withdraw_closed();
+    created.unwrap_or(0)
+}
+
+/// Leaves in the plan what the session's client must be told; gives the id for the answer.
+fn settle<E: Env>(shard: &Shard<E>, turn: Turn, plan: &mut Plan) -> Result<i32, ErrorCode> {
+    let mut sessions = shard.sessions.borrow_mut();
+    match sessions.reply(turn) {
+        Reply::Session(session) => {
+            plan.wanted.retain(|wanted| {
+                let told = told(&wanted.outcome);
+                wanted.cell.is_none_or(|cell| session.tell(cell, &told))
+            });
+            Ok(turn.id)
+        }
+        // An answer without a session tells the client that it has ended.
+        Reply::Gone => Ok(0),
+        Reply::Overtaken => Err(ErrorCode::InvalidFetchSessionEpoch),
+    }
+}
+
+fn response<E: Env>(client: &Client<E>, plan: Plan) -> FetchResponse {
+    let Plan {
+        topics,
+        wanted,
+        read_committed,
+        ..
+    } = plan;
+    let names_leader = wanted.iter().any(|wanted| wanted.outcome.leader.is_some());
+    let mut responses: Vec<FetchableTopicResponse> = Vec::new();
+    let mut last = None;
+    for wanted in wanted {
+        let Wanted {
+            topic,
+            partition,
+            outcome,
+            ..
+        } = wanted;
+        let data = partition_data(partition, outcome, read_committed);
+        if last == Some(topic)
+            && let Some(response) = responses.last_mut()
+        {
+            response.partitions.push(data);
+            continue;
+        }
+        last = Some(topic);
+        responses.push(FetchableTopicResponse {
+            topic: topics[topic].name.clone(),
+            topic_id: topics[topic].id,
+            partitions: vec![data],
+        });
+    }
+    let mut response = FetchResponse {
+        responses,
+        ..FetchResponse::default()
+    };
+    if names_leader {
+        response.node_endpoints.push(endpoint(client));
+    }
+    response
+}
+
+/// Whether the request comes from a follower.
+fn is_follower(fetch: &FetchRequest) -> bool {
+    0 <= fetch.replica_id || 0 <= fetch.replica_state.replica_id
 }
 
 fn partition_data(

@@ -1,27 +1,34 @@
 //! Metadata: brokers, and topics with their leaders; creates what is missing where that is allowed.
 //!
+//! An answer with all topics is made a few at a time and kept (`shard::metadata`).
+//!
 //! A topic that is created here is answered with its leader in place: CreateTopics of the controller returns when every shard has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use bytes::Bytes;
+use pelton_machine::connection::Outcome;
 use pelton_machine::controller::{is_internal_topic, validate_topic_name};
 use pelton_machine::image::{MetadataImage, PartitionImage, TopicImage};
+use pelton_model::limits::METADATA_PARTITIONS_PER_TURN;
 use pelton_model::record_type::metadata::NO_LEADER;
 use pelton_model::{ErrorCode, NodeId, PartitionId, TopicId};
 use pelton_protocol::codec::Str;
 use pelton_protocol::message::metadata::{
-    MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
-    MetadataResponsePartition, MetadataResponseTopic,
+    MetadataEncoder, MetadataRequest, MetadataRequestTopic, MetadataResponse,
+    MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic, metadata_frame,
 };
+use pelton_transport::net::Net;
 
 use super::Handled;
 use crate::authorized;
 use crate::connection::Client;
-use crate::controller::{Answer, Command};
-use crate::dispatch::Request;
+use crate::controller::{Answer as ControlAnswer, Command};
+use crate::dispatch::{Answer, Request};
 use crate::env::Env;
 use crate::shard::message;
+use crate::shard::metadata::AnswerKey;
 use crate::shard::{CONTROLLER_SHARD, Shard};
 
 /// From this version on a topic may be asked for by id.
@@ -30,30 +37,32 @@ const BY_ID_VERSION: i16 = 12;
 /// Serves one request.
 pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Handled {
     let mut asked: MetadataRequest = request.body()?;
-    let mut response = head(client);
     if request.version == 0 && asked.topics.as_ref().is_some_and(Vec::is_empty) {
         asked.topics = None;
     }
-    response.topics = match &asked.topics {
-        None => all_topics(client),
-        Some(topics) => match refused_as_a_whole(topics, request.version) {
-            Some(error) => topics.iter().map(|topic| refused(topic, error)).collect(),
-            None => some_topics(client, topics, may_create(client, &asked, request.version)).await,
-        },
+    let Some(topics) = &asked.topics else {
+        let body = all_topics(client, &asked, request.version).await;
+        let slices = metadata_frame(request.correlation_id, request.version, &body);
+        return Ok(Outcome::Answer(Answer::Slices(slices)));
+    };
+    let mut response = head(client);
+    response.topics = match refused_as_a_whole(topics, request.version) {
+        Some(error) => topics.iter().map(|topic| refused(topic, error)).collect(),
+        None => some_topics(client, topics, may_create(client, &asked, request.version)).await,
     };
     if asked.include_topic_authorized_operations {
-        let found = response
-            .topics
-            .iter_mut()
-            .filter(|topic| topic.error_code == ErrorCode::None.code());
-        for topic in found {
-            topic.topic_authorized_operations = authorized::TOPIC_OPERATIONS;
-        }
+        response.topics.iter_mut().for_each(tell_operations);
     }
     if asked.include_cluster_authorized_operations {
         response.cluster_authorized_operations = authorized::CLUSTER_OPERATIONS;
     }
     Ok(request.respond(&response))
+}
+
+fn tell_operations(topic: &mut MetadataResponseTopic) {
+    if topic.error_code == ErrorCode::None.code() {
+        topic.topic_authorized_operations = authorized::TOPIC_OPERATIONS;
+    }
 }
 
 fn may_create<E: Env>(client: &Client<E>, asked: &MetadataRequest, version: i16) -> bool {
@@ -110,12 +119,52 @@ fn refused(topic: &MetadataRequestTopic, error: ErrorCode) -> MetadataResponseTo
     }
 }
 
-fn all_topics<E: Env>(client: &Client<E>) -> Vec<MetadataResponseTopic> {
+/// The body of an answer with all topics: one that is kept, or a new one.
+async fn all_topics<E: Env>(client: &Client<E>, asked: &MetadataRequest, version: i16) -> Bytes {
+    let key = AnswerKey {
+        version,
+        listener_index: client.listener_index,
+        topic_operations: asked.include_topic_authorized_operations,
+        cluster_operations: asked.include_cluster_authorized_operations,
+    };
+    let making = match client.shard.metadata_answers.get(key).await {
+        Ok(kept) => return kept,
+        Err(making) => making,
+    };
     let image = client.shard.image();
-    image
-        .topics()
-        .map(|topic| described(&client.shard, &image, topic))
-        .collect()
+    let mut response = head(client);
+    if key.cluster_operations {
+        response.cluster_authorized_operations = authorized::CLUSTER_OPERATIONS;
+    }
+    let mut pauses = Pauses::default();
+    let mut encoder = MetadataEncoder::new(version, &response, image.topics().count());
+    for topic in image.topics() {
+        let mut topic = described(&client.shard, &image, topic);
+        if key.topic_operations {
+            tell_operations(&mut topic);
+        }
+        encoder.topic(&topic);
+        pauses.after(&client.shard.net, &topic).await;
+    }
+    let body = encoder.finish();
+    making.keep(key, &body);
+    body
+}
+
+/// Lets other requests run every so many partitions.
+#[derive(Default)]
+struct Pauses {
+    partitions: usize,
+}
+
+impl Pauses {
+    async fn after<N: Net>(&mut self, net: &N, topic: &MetadataResponseTopic) {
+        self.partitions += topic.partitions.len() + 1;
+        if METADATA_PARTITIONS_PER_TURN <= self.partitions {
+            self.partitions = 0;
+            net.yield_now().await;
+        }
+    }
 }
 
 async fn some_topics<E: Env>(
@@ -124,14 +173,16 @@ async fn some_topics<E: Env>(
     may_create: bool,
 ) -> Vec<MetadataResponseTopic> {
     let image = client.shard.image();
+    let mut pauses = Pauses::default();
+    let mut found = Vec::with_capacity(topics.len());
     if topics.iter().any(|topic| !topic.topic_id.is_zero()) {
-        let by_id = topics
-            .iter()
-            .map(|topic| topic.topic_id)
-            .filter(|id| !id.is_zero());
-        return by_id
-            .map(|id| described_by_id(&client.shard, &image, id))
-            .collect();
+        let ids = topics.iter().map(|topic| topic.topic_id);
+        for id in ids.filter(|id| !id.is_zero()) {
+            let topic = described_by_id(&client.shard, &image, id);
+            pauses.after(&client.shard.net, &topic).await;
+            found.push(topic);
+        }
+        return found;
     }
     let mut seen = BTreeSet::new();
     let named = topics.iter().filter_map(|topic| topic.name.as_ref());
@@ -143,9 +194,8 @@ async fn some_topics<E: Env>(
         .collect();
     let mut errors = missing_topics(client, &missing, may_create).await;
     let image = client.shard.image();
-    names
-        .into_iter()
-        .map(|name| match image.topic_by_name(name) {
+    for name in names {
+        let topic = match image.topic_by_name(name) {
             Some(topic) => described(&client.shard, &image, topic),
             None => MetadataResponseTopic {
                 error_code: errors
@@ -156,8 +206,11 @@ async fn some_topics<E: Env>(
                 is_internal: is_internal_topic(name),
                 ..MetadataResponseTopic::default()
             },
-        })
-        .collect()
+        };
+        pauses.after(&client.shard.net, &topic).await;
+        found.push(topic);
+    }
+    found
 }
 
 /// Creates what may be created; gives the errors of what stays missing.
@@ -189,7 +242,7 @@ async fn create<E: Env>(
     let all: Vec<Str> = names.iter().map(Str::from).collect();
     let command = message::Request::Control(Command::AutoCreateTopics(names));
     let answer = shard.ask(CONTROLLER_SHARD, command).await.into_control();
-    let Answer::Created(results) = answer else {
+    let ControlAnswer::Created(results) = answer else {
         errors.extend(
             all.into_iter()
                 .map(|name| (name, ErrorCode::LeaderNotAvailable)),

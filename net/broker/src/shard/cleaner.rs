@@ -153,10 +153,14 @@ impl<E: Env> Shard<E> {
     async fn dirtiest(&self) -> Option<(Rc<Slot<E>>, Plan)> {
         let now = self.net.wall_clock();
         let mut dirtiest: Option<(Rc<Slot<E>>, Plan)> = None;
-        for slot in self.all_slots() {
-            if !slot.is_cleaned_at_all() {
-                continue;
+        let mut compacted = Vec::new();
+        self.for_each_slot(|slot| {
+            if slot.is_cleaned_at_all() {
+                compacted.push(Rc::clone(slot));
             }
+        })
+        .await;
+        for slot in compacted {
             match slot.plan_cleaning(now).await {
                 Ok(Some(plan)) => {
                     let known = dirtiest.as_ref().map(|(_, plan)| plan.dirty_ratio());

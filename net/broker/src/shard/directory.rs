@@ -260,6 +260,7 @@ impl<E: Env> Shard<E> {
     }
 
     fn take_directory_offline(self: &Rc<Self>, dir: DirIndex) {
+        self.metadata_answers.clear();
         let slots: Vec<Rc<Slot<E>>> = self.all_slots();
         let slots = slots.into_iter().filter(|slot| slot.dir == dir);
         let slots: Vec<Rc<Slot<E>>> = slots.collect();

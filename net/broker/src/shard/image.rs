@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use pelton_machine::image::{ConfigResource, MetadataDelta, MetadataImage, PartitionImage};
+use pelton_machine::image::{
+    ConfigResource, MetadataDelta, MetadataImage, PartitionImage, TopicImage,
+};
 use pelton_machine::partition::{LogOffsets, Partition, PartitionState, Updated};
 use pelton_model::config::topic::TopicConfig;
 use pelton_model::producer_state::ProducerStates;
@@ -60,16 +62,24 @@ impl<E: Env> Shard<E> {
         }
         self.forget_deleted_topics(&delta);
         self.follow_coordinators();
+        self.metadata_answers.clear();
     }
 
     async fn remove_deleted(self: &Rc<Self>, delta: &MetadataDelta) {
-        let is_deleted = |slot: &Rc<Slot<E>>| delta.topics_deleted.contains_key(&slot.id.topic_id);
         if delta.topics_deleted.is_empty() {
             return;
         }
         let is_kept = |id: &TopicPartition| !delta.topics_deleted.contains_key(&id.topic_id);
         self.unopened.borrow_mut().retain(|id, _| is_kept(id));
-        for slot in self.all_slots().into_iter().filter(is_deleted) {
+        // As the image before knew them: the other partitions are not looked at.
+        let before = self.image();
+        let topics = delta.topics_deleted.keys();
+        let topics = topics.filter_map(|id| before.topic(*id));
+        let deleted: Vec<Rc<Slot<E>>> = topics
+            .flat_map(partitions_of)
+            .filter_map(|id| self.slot(id))
+            .collect();
+        for slot in deleted {
             self.slots.borrow_mut().remove(&slot.id);
             self.refuse_commits(slot.id, ErrorCode::UnknownTopicOrPartition);
             self.on_gone(slot.id);
@@ -397,7 +407,7 @@ fn unopened(
     let known = opening.and_then(|opening| opening.partition(topic, id.partition.0));
     let offset = |offset: Option<Offset>| offset.unwrap_or(Offset::ZERO);
     PartitionCheckpoint {
-        topic: topic.to_owned(),
+        topic: Arc::from(topic),
         partition: id.partition.0,
         dir,
         recovery_point: offset(known.map(|known| known.recovery_point)),
@@ -435,16 +445,14 @@ fn segment_ms(config: &TopicConfig) -> i64 {
 }
 
 fn all_partitions(image: &MetadataImage) -> Vec<TopicPartition> {
-    let of_topic = |topic: &pelton_machine::image::TopicImage| {
-        let topic_id = topic.id();
-        let ids: Vec<TopicPartition> = topic
-            .partitions()
-            .map(|(partition, _)| TopicPartition {
-                topic_id,
-                partition,
-            })
-            .collect();
-        ids
-    };
-    image.topics().flat_map(of_topic).collect()
+    image.topics().flat_map(partitions_of).collect()
+}
+
+fn partitions_of(topic: &TopicImage) -> Vec<TopicPartition> {
+    let topic_id = topic.id();
+    let ids = topic.partitions().map(|(partition, _)| TopicPartition {
+        topic_id,
+        partition,
+    });
+    ids.collect()
 }

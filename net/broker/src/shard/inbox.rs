@@ -10,7 +10,7 @@ use pelton_model::ShardId;
 use pelton_transport::net::{Mesh, Net, TaskClass};
 
 use super::Shard;
-use super::message::{CallId, Message, Request, Response};
+use super::message::{CallId, Message, PartitionCheckpoint, Request, Response};
 use crate::boot;
 use crate::env::Env;
 
@@ -50,6 +50,8 @@ impl<E: Env> Shard<E> {
                 }
                 Message::Response { id, response } => self.calls.answered(id, response),
                 Message::Woken(watches) => self.wake_fetches(&watches),
+                Message::Fired(fired) => self.sessions_fired(&fired),
+                Message::SessionClosed(closed) => self.withdraw_interests(peer, closed),
                 Message::Unwatch(watch) => self.unwatch_for_peer(peer, watch),
                 Message::GroupReplies(wait, replies) => self.on_group_replies(wait, replies),
                 Message::Drained => {
@@ -84,6 +86,10 @@ impl<E: Env> Shard<E> {
     pub(crate) async fn serve(self: &Rc<Self>, request: Request) -> Response {
         match request {
             Request::Read(read) => Response::Read(self.read(&read).await),
+            Request::CloseSession(id) => {
+                self.close_session(id);
+                Response::SessionClosed
+            }
             Request::Offsets(queries) => Response::Offsets(self.offsets(&queries).await),
             Request::EpochEnds(queries) => Response::EpochEnds(self.epoch_ends(&queries)),
             Request::DeleteRecords(deletions) => {
@@ -100,7 +106,11 @@ impl<E: Env> Shard<E> {
             Request::Metrics(wanted) => {
                 Response::Metrics(Box::new(self.metrics_report(wanted).await))
             }
-            Request::Checkpoint => Response::Checkpoints(self.checkpoints()),
+            Request::Checkpoint => Response::Checkpoints(self.checkpoints(|_| true).await),
+            Request::LogStarts => {
+                let has_start = |row: &PartitionCheckpoint| row.log_start.0 > 0;
+                Response::Checkpoints(self.checkpoints(has_start).await)
+            }
             Request::Close => {
                 boot::await_peers(self).await;
                 Response::Checkpoints(self.close_logs().await)

@@ -5,7 +5,9 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use pelton_machine::budget::HolderId;
 use pelton_model::{Monotonic, TopicId, TopicPartition};
 use pelton_storage::LogManifest;
 use pelton_transport::net::{Connection as _, Net, TaskClass};
@@ -21,6 +23,8 @@ const TICK_MS: u64 = 100;
 const SILENCE_MS: u64 = 5_000;
 /// Open files are looked at once in so many ticks.
 const SWEEP_TICKS: u64 = 10;
+/// All connections are looked at once in so many ticks.
+const CONNECTION_TICKS: usize = 10;
 /// Producers are expired once in so many ticks.
 const EXPIRY_TICKS: u64 = 600;
 
@@ -30,13 +34,14 @@ impl<E: Env> Shard<E> {
     /// Runs until the shard ends.
     pub(crate) async fn run_maintenance(self: Rc<Self>) {
         let mut tick = 0_u64;
+        let mut next_connection = HolderId(0);
         loop {
             self.net.sleep_until(self.net.now().plus_ms(TICK_MS)).await;
             tick += 1;
             let now = self.net.now();
             self.expire_commits();
             self.expire_watches(now);
-            self.close_idle(now);
+            next_connection = self.close_idle(now, next_connection);
             self.sync_due(now);
             if tick.is_multiple_of(SWEEP_TICKS) && !self.is_stopping.get() {
                 self.store.tick();
@@ -44,14 +49,22 @@ impl<E: Env> Shard<E> {
                 self.sweep_logs(tick / SWEEP_TICKS).await;
             }
             if tick.is_multiple_of(EXPIRY_TICKS) {
-                self.expire_producers();
+                self.expire_producers().await;
             }
         }
     }
 
-    fn close_idle(&self, now: Monotonic) {
+    /// Looks at a share of the connections from `first` on, so that each is looked at once a second; says which is next.
+    fn close_idle(&self, now: Monotonic, first: HolderId) -> HolderId {
         let idle_ms = u64::try_from(self.config.connections_max_idle_ms).ok();
-        for connection in self.connections.borrow().values() {
+        let connections = self.connections.borrow();
+        let share = connections.len().div_ceil(CONNECTION_TICKS);
+        let mut next = HolderId(0);
+        for (index, (id, connection)) in connections.range(first..).enumerate() {
+            if index == share {
+                next = *id;
+                break;
+            }
             let is_idle = idle_ms.is_some_and(|ms| connection.last_active.get().plus_ms(ms) <= now);
             let is_silent = connection.last_active.get().plus_ms(SILENCE_MS) <= now;
             if is_silent && !connection.is_silent.replace(true) {
@@ -66,30 +79,36 @@ impl<E: Env> Shard<E> {
                 self.close_connection(connection);
             }
         }
+        next
     }
 
-    fn expire_producers(&self) {
+    async fn expire_producers(&self) {
         let now = self.net.wall_clock();
         let expiration_ms = i64::from(self.settings().producer_id_expiration_ms);
-        for slot in self.all_slots() {
+        self.for_each_slot(|slot| {
             slot.state.borrow_mut().expire_producers(now, expiration_ms);
-        }
+        })
+        .await;
     }
 
-    /// What should stand in the checkpoint files for this shard's partitions.
-    pub(crate) fn checkpoints(&self) -> Vec<PartitionCheckpoint> {
-        self.checkpoint_rows(&mut BTreeMap::new())
-    }
-
-    fn checkpoint_rows(
+    /// What should stand in the checkpoint files for those of this shard's partitions that `is_asked` says.
+    pub(crate) async fn checkpoints(
         &self,
-        manifests: &mut BTreeMap<TopicPartition, Box<LogManifest>>,
+        is_asked: impl Fn(&PartitionCheckpoint) -> bool,
     ) -> Vec<PartitionCheckpoint> {
-        let slots = self.all_slots();
-        let mut of_slot = |slot: &Rc<super::slot::Slot<E>>| {
+        self.checkpoint_rows(BTreeMap::new(), is_asked).await
+    }
+
+    async fn checkpoint_rows(
+        &self,
+        mut manifests: BTreeMap<TopicPartition, Box<LogManifest>>,
+        is_asked: impl Fn(&PartitionCheckpoint) -> bool,
+    ) -> Vec<PartitionCheckpoint> {
+        let mut rows = Vec::new();
+        self.for_each_slot(|slot| {
             let state = slot.state.borrow();
-            PartitionCheckpoint {
-                topic: slot.topic.to_string(),
+            let row = PartitionCheckpoint {
+                topic: Arc::clone(&slot.topic),
                 partition: slot.id.partition.0,
                 dir: slot.dir,
                 recovery_point: slot.log.recovery_point(),
@@ -98,15 +117,17 @@ impl<E: Env> Shard<E> {
                 cleaned_to: slot.cleaned.to.get(),
                 is_clean: !state.is_offline(),
                 manifest: manifests.remove(&slot.id),
+            };
+            if is_asked(&row) {
+                rows.push(row);
             }
-        };
+        })
+        .await;
         // A clean marker would spare those the recovery that they still need.
         let unopened = self.unopened.borrow();
-        slots
-            .iter()
-            .map(&mut of_slot)
-            .chain(unopened.values().flatten().cloned())
-            .collect()
+        let unopened = unopened.values().flatten().filter(|row| is_asked(row));
+        rows.extend(unopened.cloned());
+        rows
     }
 
     /// Syncs and closes every log (at a stop).
@@ -131,7 +152,8 @@ impl<E: Env> Shard<E> {
             }
         };
         for_each(&self.net, TaskClass::Request, self.all_slots(), close).await;
-        self.checkpoint_rows(&mut manifests.borrow_mut())
+        let manifests = manifests.take();
+        self.checkpoint_rows(manifests, |_| true).await
     }
 
     /// A random id.

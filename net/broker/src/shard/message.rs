@@ -13,6 +13,8 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use pelton_machine::group;
 use pelton_machine::image::{MetadataDelta, MetadataImage};
+use pelton_machine::purgatory::Interest;
+use pelton_machine::session::Closed;
 use pelton_model::batch::TimestampType;
 use pelton_model::producer_state::BatchFacts;
 use pelton_model::slice::Slice;
@@ -56,6 +58,10 @@ pub enum Message {
     /// From a coordinator's shard to that of a connection: the replies to calls that were accepted. Bound: one for each
     /// [`Response::GroupsWaiting`].
     GroupReplies(WatchId, Vec<group::Reply>),
+    /// From an owner to the shard of fetch sessions: these partitions of theirs changed. Bound: one entry for each armed interest.
+    Fired(Vec<(i32, u32)>),
+    /// From the shard of a fetch session to every other: it ended. Bound: one for each session.
+    SessionClosed(Closed),
     /// From each shard to each other at a stop: no appends of mine are under way any more. Bound: one.
     Drained,
     /// From the shard that met it to every other: a log directory failed. Bound: one for each directory.
@@ -73,6 +79,8 @@ pub enum Request {
     Read(ReadRequest),
     /// From a connection's shard to the owner: tell me when there is more. One for each waiting Fetch and owner.
     Watch(WatchRequest),
+    /// From a connection's shard to the session's: the client has done with this fetch session. One for each Fetch.
+    CloseSession(i32),
     /// From a connection's shard to the owner: offsets by timestamp. One for each ListOffsets and owner.
     Offsets(Vec<OffsetQuery>),
     /// From a connection's shard to the owner: end offsets of leader epochs. One for each OffsetForLeaderEpoch and owner.
@@ -95,6 +103,8 @@ pub enum Request {
     Metrics(Wanted),
     /// From the controller's shard to every shard: what should stand in the checkpoint files.
     Checkpoint,
+    /// From the controller's shard to every shard: as [`Request::Checkpoint`], of logs that have lost their beginning.
+    LogStarts,
     /// From the controller's shard to every shard at a stop, after all have drained: sync and close every log.
     Close,
 }
@@ -108,6 +118,8 @@ pub enum Response {
     Read(Vec<ReadOutcome>),
     /// To [`Request::Watch`].
     Watching,
+    /// To [`Request::CloseSession`].
+    SessionClosed,
     /// To [`Request::Offsets`]: one for each query, in order.
     Offsets(Vec<OffsetAnswer>),
     /// To [`Request::EpochEnds`]: one for each query, in order.
@@ -130,7 +142,7 @@ pub enum Response {
     LogSizes(Vec<LogSize>),
     /// To [`Request::Metrics`].
     Metrics(Box<ShardReport>),
-    /// To [`Request::Checkpoint`] and [`Request::Close`].
+    /// To [`Request::Checkpoint`], [`Request::LogStarts`] and [`Request::Close`].
     Checkpoints(Vec<PartitionCheckpoint>),
     /// The shard is stopping and did nothing.
     Stopping,
@@ -245,6 +257,8 @@ pub struct ReadItem {
     pub last_fetched_epoch: LeaderEpoch,
     /// Bytes for this partition.
     pub bytes_max: usize,
+    /// Whom to tell of the partition's next change, when there is nothing to read.
+    pub interest: Option<Interest>,
 }
 
 /// What was read of one partition.
@@ -266,6 +280,8 @@ pub struct ReadOutcome {
     pub leader: Option<LeaderHint>,
     /// Where the client's log and ours part (epoch and its end offset), when they do.
     pub diverging: Option<(LeaderEpoch, Offset)>,
+    /// Whether there was nothing to read and the interest is armed.
+    pub is_armed: bool,
 }
 
 impl ReadOutcome {
@@ -281,6 +297,7 @@ impl ReadOutcome {
             size_bytes: 0,
             leader: None,
             diverging: None,
+            is_armed: false,
         }
     }
 }
@@ -407,7 +424,7 @@ pub struct LogSize {
 #[derive(Clone, Debug)]
 pub struct PartitionCheckpoint {
     /// The topic's name.
-    pub topic: String,
+    pub topic: Arc<str>,
     /// The partition.
     pub partition: i32,
     /// The log directory that holds it.

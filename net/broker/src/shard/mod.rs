@@ -19,10 +19,12 @@ pub(crate) mod image;
 pub(crate) mod inbox;
 pub(crate) mod maintenance;
 pub mod message;
+pub(crate) mod metadata;
 pub mod progress;
 pub(crate) mod read;
 pub(crate) mod rest;
 pub(crate) mod retention;
+mod session;
 pub(crate) mod settings;
 pub(crate) mod slot;
 pub(crate) mod sync;
@@ -37,7 +39,8 @@ use std::sync::Arc;
 
 use pelton_machine::budget::{HolderId, MemoryBudget};
 use pelton_machine::image::MetadataImage;
-use pelton_machine::purgatory::Purgatory;
+use pelton_machine::purgatory::{Purgatory, Standing};
+use pelton_machine::session::Sessions;
 use pelton_model::batch::Scratch;
 use pelton_model::config::broker::BrokerConfig;
 use pelton_model::config::topic::TopicConfig;
@@ -52,6 +55,7 @@ use self::append::Commits;
 use self::calls::Calls;
 use self::directory::DirectoryStates;
 use self::message::{PartitionCheckpoint, WatchId};
+use self::metadata::MetadataAnswers;
 use self::progress::Progress;
 use self::retention::LogStartWaiters;
 use self::slot::Slot;
@@ -95,6 +99,7 @@ pub struct Shard<E: Env> {
     /// What waits for high watermarks.
     commits: RefCell<Commits>,
     topics: RefCell<Topics>,
+    pub(crate) metadata_answers: MetadataAnswers,
     /// Reused by validation.
     pub(crate) scratch: RefCell<Scratch>,
     /// Fetches of any shard that wait for partitions of this one.
@@ -102,6 +107,10 @@ pub struct Shard<E: Env> {
     peer_watches: RefCell<PeerWatches>,
     /// The group coordinators of this shard.
     pub(crate) coordinators: Coordinators<E>,
+    /// Fetch sessions of this shard's connections.
+    pub(crate) sessions: RefCell<Sessions>,
+    /// Interests of any shard's sessions in partitions of this one.
+    standing: RefCell<Standing>,
     /// Fetches of this shard, and group requests, that wait.
     waiting_fetches: RefCell<BTreeMap<WatchId, Rc<Notify>>>,
     next_watch: Cell<WatchId>,
@@ -141,6 +150,9 @@ pub struct Shard<E: Env> {
     pub(crate) opening: Progress,
 }
 
+/// Partitions that maintenance looks at before other tasks run: some tens of microseconds on a cold cache.
+const SLOTS_PER_TURN: usize = 256;
+
 /// The shard that runs the controller and owns the log directory.
 pub(crate) const CONTROLLER_SHARD: ShardId = ShardId(0);
 
@@ -155,6 +167,8 @@ impl<E: Env> Shard<E> {
         connections_max: usize,
     ) -> Rc<Self> {
         let directories = DirectoryStates::new(configured(&config).len());
+        let slots = config.fetch_session_slots;
+        let sessions = session::sessions(slots, mesh.shard(), mesh.shard_count());
         let store = LogStore::new(disk);
         store.set_prepare_options(PrepareOptions {
             fill_bytes_max: config.log_prepare_fill_bytes,
@@ -179,10 +193,13 @@ impl<E: Env> Shard<E> {
             created_in: CreatedIn::default(),
             commits: RefCell::default(),
             topics: RefCell::default(),
+            metadata_answers: MetadataAnswers::default(),
             scratch: RefCell::default(),
             purgatory: RefCell::new(Purgatory::default()),
             peer_watches: RefCell::default(),
             coordinators: Coordinators::default(),
+            sessions: RefCell::new(sessions),
+            standing: RefCell::default(),
             waiting_fetches: RefCell::default(),
             next_watch: Cell::new(0),
             budget: RefCell::new(budget),
@@ -248,6 +265,22 @@ impl<E: Env> Shard<E> {
     /// Every partition of this shard, in no order that matters.
     pub(crate) fn all_slots(&self) -> Vec<Rc<Slot<E>>> {
         self.slots.borrow().values().cloned().collect()
+    }
+
+    /// The partitions of this shard, in no order that matters: what a long walk goes by, since slots come and go meanwhile.
+    pub(crate) fn slot_ids(&self) -> Vec<TopicPartition> {
+        self.slots.borrow().keys().copied().collect()
+    }
+
+    /// Visits every partition of this shard; between few of them other tasks run.
+    pub(crate) async fn for_each_slot(&self, mut visit: impl FnMut(&Rc<Slot<E>>)) {
+        let ids = self.slot_ids();
+        for piece in ids.chunks(SLOTS_PER_TURN) {
+            for slot in piece.iter().filter_map(|id| self.slot(*id)) {
+                visit(&slot);
+            }
+            self.net.yield_now().await;
+        }
     }
 
     /// Every shard's id.

@@ -3,7 +3,9 @@
 use std::rc::Rc;
 
 use pelton_machine::partition::ReadRefused;
+use pelton_model::limits::FETCH_PARTITIONS_PER_TURN;
 use pelton_model::read_level::ReadLevel;
+use pelton_model::task::yield_now;
 use pelton_model::{ErrorCode, LeaderEpoch, Offset, Timestamp};
 use pelton_storage::{ReadError, ReadOptions, ReadResult, StorageError, TimestampOffset};
 use pelton_transport::net::Net;
@@ -31,7 +33,10 @@ impl<E: Env> Shard<E> {
         let mut outcomes = Vec::with_capacity(request.items.len());
         let mut left = request.bytes_max;
         let mut is_first = true;
-        for item in &request.items {
+        for (index, item) in request.items.iter().enumerate() {
+            if index % FETCH_PARTITIONS_PER_TURN == FETCH_PARTITIONS_PER_TURN - 1 {
+                yield_now().await;
+            }
             let outcome = self
                 .read_one(item, level(request.read_committed), left, is_first)
                 .await;
@@ -73,7 +78,10 @@ impl<E: Env> Shard<E> {
             };
         }
         let bytes_max = item.bytes_max.min(bytes_left);
-        if end <= item.offset || (bytes_max == 0 && !is_first) {
+        if end <= item.offset {
+            return self.nothing(&slot, item);
+        }
+        if bytes_max == 0 && !is_first {
             return outcome_of(&slot, ReadResult::default());
         }
         let options = ReadOptions {
@@ -86,6 +94,16 @@ impl<E: Env> Shard<E> {
         match slot.log.read(options).await {
             Ok(result) => outcome_of(&slot, result),
             Err(error) => ReadOutcome::refused(self.read_error(&slot, &error)),
+        }
+    }
+
+    /// There is nothing more to read: whoever keeps a session is told of the next change. No await lies between the look at the
+    /// partition and this.
+    fn nothing(&self, slot: &Slot<E>, item: &ReadItem) -> ReadOutcome {
+        let arm = |interest| self.standing.borrow_mut().arm(slot.id, interest);
+        ReadOutcome {
+            is_armed: item.interest.is_some_and(arm),
+            ..outcome_of(slot, ReadResult::default())
         }
     }
 
@@ -255,6 +273,7 @@ fn outcome_of<E: Env>(slot: &Slot<E>, result: ReadResult) -> ReadOutcome {
         size_bytes: result.size_bytes,
         leader: None,
         diverging: None,
+        is_armed: false,
     }
 }
 

@@ -94,8 +94,9 @@ impl<E: Env> Shard<E> {
             return;
         }
         let cooled: Vec<Rc<Slot<E>>> = {
-            let slots = self.slots.borrow();
-            let cooled = slots.values().filter(|slot| slot.log.has_cooled());
+            // What is prepared is so in an open file.
+            let open = self.open_logs.borrow();
+            let cooled = open.iter().filter(|slot| slot.log.has_cooled());
             cooled.cloned().collect()
         };
         for slot in cooled {

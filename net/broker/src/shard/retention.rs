@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use pelton_model::task::{OnceSender, oneshot};
-use pelton_model::{ErrorCode, LeaderEpoch, Monotonic, Offset};
+use pelton_model::{ErrorCode, LeaderEpoch, Monotonic, Offset, TopicPartition};
 use pelton_storage::{RetentionTerms, StorageError};
 use pelton_transport::net::{Net, TaskClass};
 
@@ -30,18 +30,10 @@ const PARTITIONS_PER_PIECE: usize = 64;
 const FIRST_ROUND_MS: u64 = 30_000;
 
 /// How far the present round has come.
-pub(super) struct RetentionRound<E: Env> {
+#[derive(Default)]
+pub(super) struct RetentionRound {
     next: Option<Monotonic>,
-    left: Vec<Rc<Slot<E>>>,
-}
-
-impl<E: Env> Default for RetentionRound<E> {
-    fn default() -> Self {
-        Self {
-            next: None,
-            left: Vec::new(),
-        }
-    }
+    left: Vec<TopicPartition>,
 }
 
 /// Who waits for the log starts to be kept (on the controller's shard).
@@ -53,7 +45,7 @@ pub(crate) struct LogStartWaiters {
 
 impl<E: Env> Shard<E> {
     /// Deletes what is past its retention in some partitions; says whether the round goes on.
-    pub(super) async fn retain_some(self: &Rc<Self>, round: &mut RetentionRound<E>) -> bool {
+    pub(super) async fn retain_some(self: &Rc<Self>, round: &mut RetentionRound) -> bool {
         let now = self.net.now();
         let interval_ms = u64::try_from(self.config.log_retention_check_interval_ms).unwrap_or(1);
         if round.left.is_empty() {
@@ -63,14 +55,17 @@ impl<E: Env> Shard<E> {
                 return false;
             }
             round.next = Some(now.plus_ms(interval_ms));
-            round.left = self.all_slots();
+            round.left = self.slot_ids();
         }
         for _ in 0..PARTITIONS_PER_PIECE {
-            let Some(slot) = round.left.pop() else {
+            let Some(id) = round.left.pop() else {
                 break;
             };
+            let Some(slot) = self.slot(id) else {
+                continue;
+            };
             if self.retain(&slot).await {
-                round.left.push(slot);
+                round.left.push(id);
                 break;
             }
         }

@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use pelton_machine::partition::Progress;
-use pelton_machine::purgatory::{WaiterId, Watched, WatchedEnd};
+use pelton_machine::purgatory::{Interest, WaiterId, Watched, WatchedEnd};
 use pelton_model::map::Map;
 use pelton_model::read_level::ReadLevel;
 use pelton_model::task::Notify;
@@ -28,6 +28,8 @@ pub(crate) struct PeerWatches {
     next: u64,
     /// Gathered over a turn, in order of waking.
     woken: Vec<(ShardId, WatchId)>,
+    /// Interests of other shards' sessions that fired in this turn.
+    fired: Vec<Interest>,
 }
 
 impl PeerWatches {
@@ -163,6 +165,9 @@ impl<E: Env> Shard<E> {
             }
         }
         self.note_woken(&woken);
+        if progress.high_watermark.is_some() || progress.last_stable.is_some() {
+            self.fire_interests(partition);
+        }
     }
 
     /// A partition was deleted, failed or changed its leader: whoever waits for it reads again and learns so.
@@ -170,7 +175,21 @@ impl<E: Env> Shard<E> {
         let mut woken = Vec::new();
         self.purgatory.borrow_mut().on_gone(partition, &mut woken);
         self.note_woken(&woken);
+        self.fire_interests(partition);
         self.post_wake_ups();
+    }
+
+    /// A partition changed: own sessions learn it at once, those of others with the wake-ups of the turn.
+    fn fire_interests(&self, partition: TopicPartition) {
+        let mut fired = Vec::new();
+        self.standing.borrow_mut().fire(partition, &mut fired);
+        for interest in fired {
+            if interest.shard == self.id {
+                self.session_fired(interest.session, interest.cell);
+            } else {
+                self.peer_watches.borrow_mut().fired.push(interest);
+            }
+        }
     }
 
     fn note_woken(&self, waiters: &[WaiterId]) {
@@ -187,11 +206,20 @@ impl<E: Env> Shard<E> {
 
     /// Sends the wake-ups of a turn: one message to each shard concerned.
     pub(crate) fn post_wake_ups(&self) {
-        let woken = std::mem::take(&mut self.peer_watches.borrow_mut().woken);
-        if woken.is_empty() {
+        let (woken, fired) = {
+            let mut watches = self.peer_watches.borrow_mut();
+            let woken = std::mem::take(&mut watches.woken);
+            (woken, std::mem::take(&mut watches.fired))
+        };
+        if woken.is_empty() && fired.is_empty() {
             return;
         }
         for shard in self.shards() {
+            let mine = fired.iter().filter(|interest| interest.shard == shard);
+            let mine: Vec<(i32, u32)> = mine.map(|i| (i.session, i.cell)).collect();
+            if !mine.is_empty() {
+                self.calls.post(shard, Message::Fired(mine));
+            }
             let watches: Vec<WatchId> = woken
                 .iter()
                 .filter(|(peer, _)| *peer == shard)

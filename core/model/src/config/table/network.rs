@@ -54,7 +54,7 @@ broker_keys! {
         "Connections held at once for one address.";
     "max.connections.per.ip.overrides" String "" any Medium ClusterWide Ignored
         "Limits for single addresses, as host:count, over the general one.";
-    "max.incremental.fetch.session.cache.slots" Int "1000" (min 0) Medium ReadOnly Ignored
+    "max.incremental.fetch.session.cache.slots" Int "1000" (min 0) Medium ReadOnly Served
         "Incremental fetch sessions kept at once.";
     "max.request.partition.size.limit" Int "2000" (min 1) Medium ReadOnly Ignored
         "Partitions one DescribeTopicPartitions answer may hold.";
