@@ -70,6 +70,26 @@ impl Raw {
         }
     }
 
+    /// Hands over as many bytes as the socket takes at once; `None` when the connection is gone.
+    #[must_use]
+    pub fn push_bytes(&self, bytes: &[u8]) -> Option<usize> {
+        let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
+        match rustix::net::send(&self.stream, bytes, flags) {
+            Ok(sent) => Some(sent),
+            Err(rustix::io::Errno::AGAIN) => Some(0),
+            Err(_) => None,
+        }
+    }
+
+    /// Whether something can be read, if only the end of the connection.
+    #[must_use]
+    pub fn has_arrived(&self) -> bool {
+        let flags = rustix::net::RecvFlags::DONTWAIT | rustix::net::RecvFlags::PEEK;
+        let mut byte = [0_u8; 1];
+        let peeked = rustix::net::recv(&self.stream, &mut byte[..], flags);
+        !matches!(peeked, Err(rustix::io::Errno::AGAIN))
+    }
+
     /// Sends bytes in pieces of `size`, each in a segment of its own.
     pub fn send_in_pieces(&mut self, bytes: &[u8], size: usize) -> bool {
         bytes.chunks(size).all(|piece| {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use pelton_tests::sim::simulation::{Summary, run, run_vanishing};
+use pelton_tests::sim::stage::play;
 
 /// Seeds that every run of the tests takes, 1 to this.
 const BUDGET: u64 = 400;
@@ -107,6 +108,29 @@ fn seeds_of_the_budget() {
 fn seeds_with_vanishing_records() {
     let vanished = check_budget(run_vanishing, VANISHING_BUDGET);
     assert!(0 < vanished, "nothing ever went");
+}
+
+// Goal: a connection moves to the shard that its requests go to, once, and its client notices nothing; without the setting it stays.
+// Method: long runs of Produce over one connection for each of eight partitions of two shards, with seeds.
+#[test]
+fn connections_follow_their_traffic() {
+    let moves = |seed: u64, window_ms: &str| {
+        let moves = std::rc::Rc::new(std::cell::Cell::new(0));
+        let seen = std::rc::Rc::clone(&moves);
+        play(seed, 2, &[("connections.follow.window.ms", window_ms)], move |stage| {
+            let topic = stage.create_topic("t", 8, &[]);
+            for partition in 0..8 {
+                stage.produce_many(&topic, partition, 150);
+            }
+            seen.set(stage.moves());
+        })
+        .unwrap_or_else(|report| panic!("{report}"));
+        moves.get()
+    };
+    let counts: Vec<u64> = (0..20).map(|seed| moves(seed, "1")).collect();
+    assert!(counts.iter().all(|&moves| moves <= 8), "more than one move: {counts:?}");
+    assert!(counts.iter().sum::<u64>() >= 20, "hardly any moves: {counts:?}");
+    assert_eq!(moves(1, "0"), 0);
 }
 
 // Goal: a seed is a run, byte for byte. Method: twice the same seed, and another one.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use bytes::{BufMut, BytesMut};
 use pelton_machine::connection::{
-    Admission, FrameReader, HolderId, MemoryBudget, Outcome, Outgoing, Pipeline, Pool,
-    RequestClass, Reserved, Step, Ticket,
+    Admission, BudgetSizes, FrameReader, Grant, HolderId, MemoryBudget, Outcome, Outgoing,
+    Pipeline, Pool, RequestClass, Reserved, Room, Step, Ticket,
 };
 use pelton_model::Monotonic;
 use pelton_model::limits::{FRAME_GROW_BYTES_MAX, RECV_BYTES_MAX};
@@ -45,7 +45,7 @@ proptest! {
                     let index = seen.len();
                     prop_assert_eq!(frame.bytes.len(), sizes[index]);
                     prop_assert!(frame.bytes.iter().all(|&b| usize::from(b) == index));
-                    prop_assert!(frame.reserved.remainder_bytes + FRAME_GROW_BYTES_MAX <= sizes[index].max(FRAME_GROW_BYTES_MAX));
+                    prop_assert!(frame.reserved.of(Pool::Remainder) + FRAME_GROW_BYTES_MAX <= sizes[index].max(FRAME_GROW_BYTES_MAX));
                     seen.push(frame.bytes.len());
                     if holds[index] {
                         held.push(frame.bytes);
@@ -64,7 +64,9 @@ proptest! {
                     prop_assert!(room <= 2 * (FRAME_GROW_BYTES_MAX + RECV_BYTES_MAX));
                     let read = room.min(stream.len()).min(*cuts.next().expect("a cycle"));
                     buffer.extend_from_slice(&stream.split_to(read));
-                    reader.on_read(read, Monotonic(0));
+                    if let Room::Grow(more) = reader.on_read(read, Monotonic(0)) {
+                        reader.on_room(more);
+                    }
                 }
             }
         }
@@ -80,7 +82,13 @@ proptest! {
     ) {
         const MIB: usize = 1024 * 1024;
         let size = 100 * MIB;
-        let mut budget = MemoryBudget::new(0, size);
+        let mut budget = MemoryBudget::new(BudgetSizes {
+            budget_bytes: 0,
+            frame_bytes_max: size + FRAME_GROW_BYTES_MAX,
+            shards: 1,
+            keeps_remainders: true,
+            requests_max: 1,
+        });
         let (mut used, mut next) = (0, 0);
         let mut waiting: VecDeque<(HolderId, usize)> = VecDeque::new();
         let mut holding: VecDeque<usize> = VecDeque::new();
@@ -101,7 +109,8 @@ proptest! {
             } else if kind == 2 {
                 let Some(bytes) = holding.pop_front() else { continue };
                 used -= bytes;
-                let reserved = Reserved { growth_bytes: 0, remainder_bytes: bytes };
+                let mut reserved = Reserved::default();
+                reserved.add(Pool::Remainder, bytes);
                 budget.release(reserved, &mut granted);
             } else {
                 let Some((id, _)) = waiting.remove(amount % waiting.len().max(1)) else { continue };
@@ -115,7 +124,7 @@ proptest! {
                 waiting.pop_front();
                 used += bytes;
                 holding.push_back(bytes);
-                expected.push(id);
+                expected.push(Grant { holder: id, pool: Pool::Remainder, bytes });
             }
             prop_assert_eq!(granted, expected);
             prop_assert_eq!(budget.used_bytes(), used);

@@ -10,6 +10,24 @@ pub const RESERVATION_STALL_MS_MAX: u64 = 30_000;
 pub const REQUEST_MEMORY_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Produce requests of one connection that may be under way at once.
 pub const PRODUCE_IN_FLIGHT_MAX: usize = 16;
+/// Requests of one connection that begin in a row before the rest of its shard has its turn.
+pub const REQUESTS_RUN_MAX: u32 = 32;
+/// Bytes of answers in memory that a connection may be sending without their being counted.
+pub const ANSWER_FREE_BYTES_MAX: usize = 4 * 1024;
+/// Places for the pieces of an answer that a connection keeps for the next.
+pub const ANSWER_SLICES_KEPT_MAX: usize = 64;
+/// An answer of which its reader takes nothing for so long closes its connection while others wait for its memory.
+pub const ANSWER_STALL_MS_MAX: u64 = 1_000;
+/// Requests that must say where a connection's traffic goes before it may move to another shard.
+pub const MOVE_REQUESTS_MIN: u32 = 32;
+/// How long a connection stays after its first move to another shard; each further stay is twice as long.
+pub const MOVE_REST_MS_MIN: u64 = 10_000;
+/// The longest such stay.
+pub const MOVE_REST_MS_MAX: u64 = 600_000;
+/// Connections that one shard may hand to others in a second.
+pub const MOVES_PER_SECOND_MAX: u32 = 32;
+/// A shard that is busy for so many percent of its time takes connections only from shards that are busier.
+pub const MOVE_BUSY_PERCENT_MAX: u8 = 75;
 /// Bytes one `recv` call may take.
 pub const RECV_BYTES_MAX: usize = 256 * 1024;
 /// Requests from one shard to another that may be unanswered at once (mesh credits).

@@ -13,15 +13,16 @@
 
 pub(crate) mod directories;
 mod error;
+mod listening;
 mod log_starts;
 mod opening;
 mod stop;
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use pelton_machine::budget::MemoryBudget;
+use pelton_machine::budget::BudgetSizes;
 use pelton_machine::controller::{BrokerStart, QuorumStart, supported_features};
 use pelton_machine::image::MetadataImage;
 use pelton_model::config::broker::BrokerConfig;
@@ -29,27 +30,25 @@ use pelton_model::config::listener::Listener;
 use pelton_model::record_type::control::VotersRecordEndpoint;
 use pelton_model::record_type::metadata::BrokerEndpoint;
 use pelton_model::{PartitionId, limits};
-use pelton_protocol::codec::Str;
 use pelton_storage::dir::{self, Checkpoint, CheckpointRow};
 use pelton_storage::{DirError, LogDir, StorageError};
-use pelton_transport::net::{Listener as _, Net, SocketOptions, TaskClass};
+use pelton_transport::net::{Mesh as _, Net, TaskClass};
 
 use self::directories::LogDirs;
 pub use self::error::{BootError, MetadataFault};
+use self::listening::Place;
+pub use self::listening::addresses;
+pub(crate) use self::listening::listen;
 pub(crate) use self::log_starts::keep_log_starts;
 pub use self::opening::{Directory, Endpoint, Found, Identity, Opening};
 pub(crate) use self::stop::await_peers;
-use crate::connection;
 use crate::controller::{self, Controller, LoadOptions, METADATA_TOPIC};
 use crate::env::Env;
 use crate::metrics;
 use crate::shard::directory::DirIndex;
+use crate::shard::gate::ConnectionGate;
 use crate::shard::message::{PartitionCheckpoint, Request, Response};
 use crate::shard::{CONTROLLER_SHARD, Shard};
-
-/// SO_SNDBUF where nothing is configured: bulk `sendfile` over loopback, 4 connections, 1 MiB each: 4.2 GB/s of CPU time with Kafka's
-/// 100 KiB, 5.4 with 256 KiB, 3.2 with 512 KiB.
-const SEND_BUFFER_BYTES: usize = 256 * 1024;
 
 /// What one shard starts with.
 #[derive(Debug)]
@@ -64,8 +63,8 @@ pub struct Start<E: Env> {
     pub mesh: E::Mesh,
     /// Bytes of the machine's memory, from which the budget for requests follows.
     pub memory_bytes: u64,
-    /// Connections that the whole process may have.
-    pub connections_max: usize,
+    /// Where all shards of the process count their connections.
+    pub gate: Arc<ConnectionGate>,
 }
 
 /// What the controller's shard reports when the broker serves.
@@ -88,23 +87,9 @@ pub async fn run<E: Env>(
     stop: impl Future<Output = ()>,
     on_serving: impl FnOnce(&Serving),
 ) -> Result<(), BootError> {
-    let shard_count = u64::from(pelton_transport::net::Mesh::shard_count(&start.mesh));
     let config = Arc::clone(&start.config);
-    let budget = request_budget(
-        start.memory_bytes,
-        shard_count,
-        config.socket_request_max_bytes,
-    );
-    let connections_max =
-        start.connections_max / usize::try_from(shard_count).unwrap_or(usize::MAX);
-    let shard = Shard::<E>::new(
-        config,
-        start.net,
-        start.disk,
-        start.mesh,
-        budget,
-        connections_max,
-    );
+    let sizes = request_budget(&start);
+    let shard = Shard::<E>::new(config, start.net, start.disk, start.mesh, sizes, start.gate);
     spawn_tasks(&shard);
     if shard.id != CONTROLLER_SHARD {
         stop.await;
@@ -149,14 +134,20 @@ pub async fn run<E: Env>(
     }
 }
 
-/// A tenth of the memory, at most 1 GiB, divided by shards; always enough for one maximal frame (DESIGN: memory admission).
-fn request_budget(memory_bytes: u64, shard_count: u64, frame_bytes_max: u32) -> MemoryBudget {
-    let bytes = (memory_bytes / 10).min(limits::REQUEST_MEMORY_BYTES_MAX) / shard_count;
-    let frame_bytes_max = usize::try_from(frame_bytes_max).unwrap_or(usize::MAX);
-    MemoryBudget::new(
-        usize::try_from(bytes).unwrap_or(usize::MAX),
-        frame_bytes_max,
-    )
+/// What is configured, else a tenth of the memory and at most 1 GiB; always enough for one maximal frame (DESIGN: memory
+/// admission).
+fn request_budget<E: Env>(start: &Start<E>) -> BudgetSizes {
+    let limits = start.config.request_limits;
+    let usual = (start.memory_bytes / 10).min(limits::REQUEST_MEMORY_BYTES_MAX);
+    let bytes = limits.queued_max_request_bytes.unwrap_or(usual);
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    BudgetSizes {
+        budget_bytes: size(bytes),
+        frame_bytes_max: size(u64::from(start.config.socket_request_max_bytes)),
+        shards: usize::from(start.mesh.shard_count()),
+        keeps_remainders: start.mesh.shard() == CONTROLLER_SHARD,
+        requests_max: size(u64::from(limits.queued_max_requests)),
+    }
 }
 
 fn spawn_tasks<E: Env>(shard: &Rc<Shard<E>>) {
@@ -191,14 +182,16 @@ async fn lead<E: Env>(
     shard: &Rc<Shard<E>>,
     metrics: Option<SocketAddr>,
 ) -> Result<(LogDirs<E::Disk>, Serving), BootError> {
-    let (mut addresses, early) = bind_early(shard)?;
+    let (places, early) = listening::bind_early(shard)?;
     let taken = directories::take(shard).await?;
-    let endpoints = endpoints(&shard.config.advertised_listeners, &addresses);
+    let core_endpoints = listening::core_endpoints(&shard.config, &places);
+    let endpoints = listening::endpoints(&shard.config.advertised_listeners, &places);
     let identity = Arc::new(Identity {
         node_id: shard.config.node_id,
         cluster_id: taken.cluster_id,
         directories: taken.directories,
         endpoints,
+        core_endpoints,
     });
     let mut opening = Opening::new(Arc::clone(&identity), taken.inventories);
     let quorum = QuorumStart {
@@ -233,8 +226,8 @@ async fn lead<E: Env>(
     shard.net.spawn(TaskClass::Background, snapshots);
     let _first_time = shard.controller.set(controller);
     shard.report_failed_directories();
-    listen_everywhere(shard, &addresses, early).await?;
-    addresses.shrink_to_fit();
+    listening::listen_everywhere(shard, &places, early).await?;
+    let addresses = places.iter().map(Place::first).collect();
     Ok((
         taken.dirs,
         Serving {
@@ -263,141 +256,6 @@ fn node<E: Env>(shard: &Shard<E>, opening: &Opening, image: &MetadataImage) -> B
         cordoned_log_dirs: cordoned.filter_map(|dir| dir.id).collect(),
         found: opening.places(image),
     }
-}
-
-type BoundListeners<E> = Vec<Option<<<E as Env>::Net as Net>::Listener>>;
-
-/// Resolves the listeners' addresses. One with port 0 is bound now, since its port must be known before it is told to anyone.
-fn bind_early<E: Env>(shard: &Shard<E>) -> Result<(Vec<SocketAddr>, BoundListeners<E>), BootError> {
-    let mut addresses = Vec::new();
-    let mut early = Vec::new();
-    for listener in &shard.config.listeners {
-        let address = resolve(listener)?;
-        if address.port() != 0 {
-            addresses.push(address);
-            early.push(None);
-            continue;
-        }
-        let refused = |source| BootError::Listen { address, source };
-        let bound = shard
-            .net
-            .listen(address, socket_options(shard))
-            .map_err(refused)?;
-        addresses.push(bound.local_addr().map_err(refused)?);
-        early.push(Some(bound));
-    }
-    Ok((addresses, early))
-}
-
-/// Where the listeners of a configuration will listen, and where metrics will be served.
-///
-/// # Errors
-/// `Resolve` for a host without an address.
-pub fn addresses(config: &BrokerConfig) -> Result<Vec<SocketAddr>, BootError> {
-    let clients: Result<Vec<_>, _> = config.listeners.iter().map(resolve).collect();
-    let mut addresses = clients?;
-    addresses.extend(metrics::resolve(&config.metrics)?);
-    Ok(addresses)
-}
-
-fn resolve(listener: &Listener) -> Result<SocketAddr, BootError> {
-    let host = if listener.host.is_empty() {
-        "0.0.0.0"
-    } else {
-        &listener.host
-    };
-    let failed = |source| BootError::Resolve {
-        listener: listener.to_string(),
-        source,
-    };
-    let mut found = (host, listener.port).to_socket_addrs().map_err(failed)?;
-    found.next().ok_or_else(|| {
-        failed(std::io::Error::new(
-            std::io::ErrorKind::NotFound,
-            "the name has no address",
-        ))
-    })
-}
-
-/// What was configured, else what was measured: Kafka's own default send buffer costs a fifth of the speed of bulk fetches.
-fn socket_options<E: Env>(shard: &Shard<E>) -> SocketOptions {
-    let bytes = |value: Option<u32>| value.and_then(|bytes| usize::try_from(bytes).ok());
-    let is_set = shard
-        .config
-        .set_values()
-        .contains_key("socket.send.buffer.bytes");
-    SocketOptions {
-        send_buffer_bytes: if is_set {
-            bytes(shard.config.socket_send_buffer_bytes)
-        } else {
-            Some(SEND_BUFFER_BYTES)
-        },
-        receive_buffer_bytes: bytes(shard.config.socket_receive_buffer_bytes),
-    }
-}
-
-async fn listen_everywhere<E: Env>(
-    shard: &Rc<Shard<E>>,
-    addresses: &[SocketAddr],
-    early: BoundListeners<E>,
-) -> Result<(), BootError> {
-    let mut bound = Vec::new();
-    for (&address, early) in addresses.iter().zip(early) {
-        let listener = match early {
-            Some(listener) => listener,
-            None => shard
-                .net
-                .listen(address, socket_options(shard))
-                .map_err(|source| BootError::Listen { address, source })?,
-        };
-        bound.push(listener);
-    }
-    for peer in shard.shards().filter(|peer| *peer != shard.id) {
-        let answer = shard
-            .calls
-            .call(peer, Request::Listen(addresses.to_vec()))
-            .await;
-        let Response::Listening(listening) = answer else {
-            return Err(BootError::Stopped);
-        };
-        listening.map_err(|problem| BootError::ListenElsewhere { problem })?;
-    }
-    for (index, listener) in bound.into_iter().enumerate() {
-        shard.net.spawn(
-            TaskClass::Request,
-            connection::accept(Rc::clone(shard), listener, index),
-        );
-    }
-    Ok(())
-}
-
-/// Listens on this shard too.
-pub(crate) fn listen<E: Env>(shard: &Rc<Shard<E>>, addresses: &[SocketAddr]) -> Result<(), String> {
-    for (index, &address) in addresses.iter().enumerate() {
-        let listener = shard
-            .net
-            .listen(address, socket_options(shard))
-            .map_err(|error| format!("cannot listen on {address}: {error}"))?;
-        shard.net.spawn(
-            TaskClass::Request,
-            connection::accept(Rc::clone(shard), listener, index),
-        );
-    }
-    Ok(())
-}
-
-/// What clients are told: the advertised listeners, with the bound port where none was given.
-fn endpoints(advertised: &[Listener], addresses: &[SocketAddr]) -> Vec<Endpoint> {
-    let told = advertised.iter().zip(addresses);
-    told.map(|(listener, address)| Endpoint {
-        host: Str::from(&listener.host),
-        port: if listener.port == 0 {
-            address.port()
-        } else {
-            listener.port
-        },
-    })
-    .collect()
 }
 
 /// Where a Kafka on the same settings would be reached by other voters.

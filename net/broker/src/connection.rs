@@ -6,6 +6,9 @@
 //! 2. Produce runs ahead of Produce; any other request begins when all before it are answered and is alone (machine: `Pipeline`).
 //! 3. While requests are under way the task goes on receiving and sends each answer as soon as its turn comes.
 //! 4. Bytes that are no request close this connection and touch nothing else.
+//! 5. What it holds in memory is granted first: the parts of a frame as it grows, a Produce request while it is under way. An answer
+//!    is counted while it is sent, and while there are too many of them no other is begun. Who waits for memory receives nothing.
+//! 6. After so many requests in a row the rest of the shard has its turn.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -17,20 +20,28 @@ use std::task::Poll;
 
 use bytes::BytesMut;
 use pelton_machine::budget::{Admission, HolderId, Pool, Reserved};
-use pelton_machine::connection::{Frame, FrameReader, Outcome, Outgoing, Pipeline, Step, Ticket};
-use pelton_model::Monotonic;
-use pelton_model::limits::ACCEPT_BACKOFF_MS;
+use pelton_machine::connection::{
+    Frame, FrameReader, Outcome, Outgoing, Pipeline, RequestClass, Room, Stall, Step, Ticket,
+    Traffic,
+};
+use pelton_model::limits::{ANSWER_FREE_BYTES_MAX, ANSWER_SLICES_KEPT_MAX, REQUESTS_RUN_MAX};
 use pelton_model::slice::Slice;
 use pelton_model::task::Notify;
+use pelton_model::{Monotonic, ShardId};
 use pelton_protocol::api::ApiKey;
-use pelton_transport::net::{Connection, Listener, Net, TaskClass};
+use pelton_transport::net::{Connection, Detached, Net};
 
+mod accept;
+
+pub(crate) use self::accept::{Arrived, accept, start};
 use crate::dispatch::{self, Answer, Begun, Request};
 use crate::env::{Env, Socket};
 use crate::handler::produce::ProduceAnswer;
 use crate::metrics::timeline::{Begin, Timeline};
 use crate::shard::Shard;
+use crate::shard::gate::Permit;
 use crate::shard::message::WatchId;
+use crate::shard::migration::Adoption;
 use crate::shard::topics::TopicEntry;
 
 /// The length before each frame.
@@ -39,13 +50,24 @@ const FRAME_PREFIX_BYTES: usize = 4;
 /// What the shard knows of a connection.
 pub(crate) struct Registered<E: Env> {
     pub(crate) socket: Socket<E>,
+    /// Its place among the connections of the process.
+    permit: Cell<Option<Permit>>,
+    /// Where its requests go.
+    traffic: Cell<Traffic>,
     pub(crate) last_active: Cell<Monotonic>,
-    /// When to close it unless a large frame makes progress.
-    pub(crate) stall_deadline: Cell<Option<Monotonic>>,
+    /// When to close it unless its frame makes progress.
+    pub(crate) stall: Cell<Option<Stall>>,
     /// Wakes the connection's task: an answer is complete, memory is granted, the shard stops.
     pub(crate) wake: Rc<Notify>,
-    /// The memory that the connection waited for is reserved.
-    pub(crate) is_granted: Cell<bool>,
+    /// It waits for memory.
+    pub(crate) is_waiting: Cell<bool>,
+    /// The memory that it waited for is reserved.
+    is_granted: Cell<bool>,
+    /// Memory of the answers that are being sent; 0 when they need none to speak of, or none are.
+    pub(crate) answer_bytes: Cell<usize>,
+    /// What its peer had taken when somebody last looked, and since when.
+    pub(crate) sent_bytes: Cell<u64>,
+    pub(crate) sent_at: Cell<Monotonic>,
     /// The fetch that waits for records.
     pub(crate) waiting_fetch: Cell<Option<WatchId>>,
     /// The peer has sent nothing for a while: the receive buffer is to be given back.
@@ -54,76 +76,13 @@ pub(crate) struct Registered<E: Env> {
     pub(crate) is_closed: Cell<bool>,
 }
 
-/// Accepts connections of one listener until the shard stops.
-pub(crate) async fn accept<E: Env>(
-    shard: Rc<Shard<E>>,
-    listener: <E::Net as Net>::Listener,
-    listener_index: usize,
-) {
-    let stop = shard.listener_stop();
-    loop {
-        let accepted = {
-            let mut accepting = pin!(listener.accept());
-            let mut stopping = pin!(stop.notified());
-            poll_fn(|context| {
-                if stopping.as_mut().poll(context).is_ready() {
-                    return Poll::Ready(None);
-                }
-                accepting.as_mut().poll(context).map(Some)
-            })
-            .await
-        };
-        match accepted {
-            None => return,
-            Some(Ok(socket)) => start(&shard, socket, listener_index),
-            Some(Err(error)) => {
-                if let Some(untold) = shard.repeats.accept.tell(shard.net.now()) {
-                    tracing::warn!(%error, untold, "cannot accept a connection");
-                }
-                shard
-                    .net
-                    .sleep_until(shard.net.now().plus_ms(ACCEPT_BACKOFF_MS))
-                    .await;
-            }
-        }
+impl<E: Env> Registered<E> {
+    /// What it waits for is reserved.
+    pub(crate) fn grant(&self) {
+        self.is_waiting.set(false);
+        self.is_granted.set(true);
+        self.wake.notify();
     }
-}
-
-fn start<E: Env>(shard: &Rc<Shard<E>>, socket: Socket<E>, listener_index: usize) {
-    if shard.is_stopping.get() || shard.connections.borrow().len() >= shard.connections_max {
-        shard.metrics.counters.connections_refused.add(1);
-        tracing::debug!(peer = %socket.peer_addr(), "refusing a connection");
-        return;
-    }
-    shard.metrics.counters.connections_accepted.add(1);
-    let id = HolderId(shard.next_connection.get());
-    shard.next_connection.set(id.0 + 1);
-    let registered = Rc::new(Registered {
-        socket,
-        last_active: Cell::new(shard.net.now()),
-        stall_deadline: Cell::new(None),
-        wake: Rc::new(Notify::default()),
-        is_granted: Cell::new(false),
-        waiting_fetch: Cell::new(None),
-        is_silent: Cell::new(false),
-        is_closed: Cell::new(false),
-    });
-    shard
-        .connections
-        .borrow_mut()
-        .insert(id, Rc::clone(&registered));
-    let client = Client {
-        timeline: Timeline::new(&shard.metrics, registered.last_active.get()),
-        shard: Rc::clone(shard),
-        registered,
-        listener_index,
-        id,
-    };
-    shard.net.clone().spawn(TaskClass::Request, async move {
-        let mut task = ConnectionTask::new(client);
-        let end = task.run().await;
-        task.end(&end);
-    });
 }
 
 /// What handlers know of the connection whose request they serve.
@@ -148,6 +107,12 @@ enum End {
     Io(io::Error),
     /// The shard stops.
     Stopping,
+    /// Another shard serves it from now on.
+    Moves {
+        to: ShardId,
+        socket: Detached,
+        unread: BytesMut,
+    },
 }
 
 /// A Produce request whose batches are under way.
@@ -165,6 +130,10 @@ struct ConnectionTask<E: Env> {
     pipeline: Pipeline<Answer>,
     in_flight: Vec<InFlight>,
     out: Vec<Slice>,
+    /// What a request has reserved that has not begun yet.
+    beginning: Reserved,
+    /// Requests since the rest of the shard had its turn.
+    run: u32,
 }
 
 impl<E: Env> ConnectionTask<E> {
@@ -176,29 +145,44 @@ impl<E: Env> ConnectionTask<E> {
             pipeline: Pipeline::default(),
             in_flight: Vec::new(),
             out: Vec::new(),
+            beginning: Reserved::default(),
+            run: 0,
         }
     }
 
-    async fn run(&mut self) -> End {
-        let mut buffer = BytesMut::new();
+    async fn run(&mut self, unread: BytesMut) -> End {
+        let mut buffer = unread;
         loop {
             if let Err(end) = self.dispatch_all(&mut buffer).await {
                 return end;
             }
+            match self.leave_if_due().await {
+                Ok(None) => {}
+                Ok(Some((to, socket))) => {
+                    // A copy: the buffer's memory is this shard's room.
+                    let unread = BytesMut::from(&buffer[..]);
+                    return End::Moves { to, socket, unread };
+                }
+                Err(end) => return end,
+            }
             self.client
                 .registered
-                .stall_deadline
+                .stall
                 .set(self.reader.stall_deadline());
             let was_empty = buffer.is_empty();
             match self.receive(&mut buffer).await {
-                Ok(None) => self.reader.on_silence(&mut buffer),
+                Ok(None) => {
+                    let room = self.reader.on_silence(&mut buffer);
+                    self.client.shard.release_from(Pool::Room, room);
+                }
                 Ok(Some(0)) => {
                     // What was received whole is finished; its answers find nobody, or a half-closed peer.
                     return self.settle_all().await.err().unwrap_or(End::Closed);
                 }
                 Ok(Some(received)) => {
                     let now = self.client.shard.net.now();
-                    self.reader.on_read(received, now);
+                    let room = self.reader.on_read(received, now);
+                    self.adapt(room);
                     self.client.timeline.on_received(now, was_empty);
                     self.client.registered.is_silent.set(false);
                     self.client.registered.last_active.set(now);
@@ -214,7 +198,7 @@ impl<E: Env> ConnectionTask<E> {
             match self.reader.next(buffer) {
                 Ok(Step::Frame(frame)) => self.dispatch(frame).await?,
                 Ok(Step::Read) => return Ok(()),
-                Ok(Step::Reserve { pool, bytes }) => self.reserve(pool, bytes).await?,
+                Ok(Step::Reserve { pool, bytes }) => self.reserve_for_frame(pool, bytes).await?,
                 Err(refused) => {
                     self.settle_all().await?;
                     return Err(End::Malformed(format!("{refused:?}")));
@@ -223,13 +207,41 @@ impl<E: Env> ConnectionTask<E> {
         }
     }
 
+    /// Gives the socket up when the connection's traffic goes to another shard, which takes it. What is under way is answered
+    /// first: a peer that always has requests under way would never be found without.
+    async fn leave_if_due(&mut self) -> Result<Option<(ShardId, Detached)>, End> {
+        let registered = Rc::clone(&self.client.registered);
+        let mut traffic = registered.traffic.get();
+        if !traffic.is_telling() || !self.reader.holds_nothing() {
+            return Ok(None);
+        }
+        let shard = Rc::clone(&self.client.shard);
+        let window_ms = u64::try_from(shard.config.connections_follow_window_ms).unwrap_or(0);
+        let verdict = traffic.verdict(shard.id, window_ms, shard.net.now());
+        registered.traffic.set(traffic);
+        let Some(to) = verdict.filter(|_| window_ms > 0 && shard.may_hand_away()) else {
+            return Ok(None);
+        };
+        self.settle_all().await?;
+        if shard.is_taken_by(to).await
+            && !registered.is_closed.get()
+            && let Ok(socket) = registered.socket.detach()
+        {
+            return Ok(Some((to, socket)));
+        }
+        traffic.rest(shard.net.now());
+        registered.traffic.set(traffic);
+        Ok(None)
+    }
+
     async fn dispatch(&mut self, frame: Frame) -> Result<(), End> {
         let Frame { bytes, reserved } = frame;
+        let frame_bytes = bytes.len();
+        self.beginning = reserved;
         let request = match Request::parse(bytes) {
             Ok(request) => request,
             Err(problem) => {
                 self.settle_all().await?;
-                self.client.release(reserved);
                 return Err(End::Malformed(problem));
             }
         };
@@ -237,16 +249,22 @@ impl<E: Env> ConnectionTask<E> {
         while !self.pipeline.admits(class) {
             self.settle_some().await?;
         }
+        // The frame is here: how long its request takes is no matter of its peer's.
+        self.client.registered.stall.set(None);
+        match class {
+            RequestClass::Produce => self.make_room_for_produce(frame_bytes).await?,
+            RequestClass::Barrier => self.await_room_for_answer().await?,
+        }
         if self.client.shard.is_stopping.get() {
-            self.client.release(reserved);
             self.settle_all().await?;
             return Err(End::Stopping);
         }
-        // The frame is here: how long its request takes is no matter of its peer's.
-        self.client.registered.stall_deadline.set(None);
+        self.pause().await;
         let ticket = self.pipeline.begin(class);
         let number = self.client.on_begun(&request);
-        match dispatch::begin(&self.client, request).await {
+        let begun = dispatch::begin(&self.client, request).await;
+        let reserved = std::mem::take(&mut self.beginning);
+        match begun {
             Begun::Produce(answer) => {
                 self.in_flight.push(InFlight {
                     ticket,
@@ -258,39 +276,96 @@ impl<E: Env> ConnectionTask<E> {
             }
             Begun::Done(outcome) => {
                 self.client.on_done(number, &outcome);
-                self.client.release(reserved);
+                self.client.shard.release(reserved);
                 self.pipeline.finish(ticket, outcome);
                 self.send_ready().await
             }
         }
     }
 
-    /// Waits until the shard's budget has `bytes` more, sending answers meanwhile.
-    async fn reserve(&mut self, pool: Pool, bytes: usize) -> Result<(), End> {
-        let shard = Rc::clone(&self.client.shard);
-        let registered = Rc::clone(&self.client.registered);
-        registered.is_granted.set(false);
-        let admission = shard
-            .budget
-            .borrow_mut()
-            .reserve(self.client.id, pool, bytes);
-        let waited = match admission {
-            Admission::Granted => {
-                registered.is_granted.set(true);
-                Ok(())
+    /// Lets others have their turn after so many requests in a row: a peer that always has more is not alone.
+    async fn pause(&mut self) {
+        self.run += 1;
+        if self.run == REQUESTS_RUN_MAX {
+            self.run = 0;
+            self.client.shard.net.yield_now().await;
+        }
+    }
+
+    /// Takes or gives back room for reads.
+    fn adapt(&mut self, room: Room) {
+        let shard = &self.client.shard;
+        match room {
+            Room::Keep => {}
+            Room::Grow(bytes) => {
+                if shard.memory.try_reserve(Pool::Room, bytes) {
+                    self.reader.on_room(bytes);
+                }
             }
-            Admission::Queued => self.await_grant(&registered).await,
-        };
+            Room::GiveBack(bytes) => shard.release_from(Pool::Room, bytes),
+        }
+    }
+
+    /// Waits until the shard has memory for the next part of a frame.
+    async fn reserve_for_frame(&mut self, pool: Pool, bytes: usize) -> Result<(), End> {
+        let waited = self.reserve(pool, bytes).await;
         // Also when the wait ended in an error: what was granted must be given back.
-        if registered.is_granted.get() {
-            self.reader.on_reserved(pool, bytes, shard.net.now());
+        if self.client.registered.is_granted.get() {
+            let now = self.client.shard.net.now();
+            self.reader.on_reserved(pool, bytes, now);
         }
         waited
     }
 
+    /// Waits until one more Produce request may be under way.
+    async fn make_room_for_produce(&mut self, frame_bytes: usize) -> Result<(), End> {
+        let running = frame_bytes.saturating_sub(self.beginning.frame_bytes());
+        for (pool, amount) in [(Pool::Requests, 1), (Pool::Running, running)] {
+            if self.client.shard.memory.try_reserve(pool, amount) {
+                self.beginning.add(pool, amount);
+                continue;
+            }
+            let waited = self.reserve(pool, amount).await;
+            if self.client.registered.is_granted.get() {
+                self.beginning.add(pool, amount);
+            }
+            waited?;
+        }
+        Ok(())
+    }
+
+    /// Waits while answers hold all the memory that they may.
+    async fn await_room_for_answer(&mut self) -> Result<(), End> {
+        if !self.client.shard.memory.are_answers_crowded() {
+            return Ok(());
+        }
+        let waited = self.reserve(Pool::Answers, 1).await;
+        if self.client.registered.is_granted.get() {
+            // It was a place in line; the answer is counted when it is there.
+            self.client.shard.release_from(Pool::Answers, 1);
+        }
+        waited
+    }
+
+    /// Waits until the shard has `amount` more, sending answers meanwhile. Whether it was granted, also when the wait ended in an
+    /// error, says `is_granted`.
+    async fn reserve(&mut self, pool: Pool, amount: usize) -> Result<(), End> {
+        let shard = Rc::clone(&self.client.shard);
+        let registered = Rc::clone(&self.client.registered);
+        registered.is_granted.set(false);
+        registered.is_waiting.set(true);
+        let admission = shard.reserve(self.client.id, pool, amount);
+        if admission == Admission::Granted {
+            registered.is_waiting.set(false);
+            registered.is_granted.set(true);
+            return Ok(());
+        }
+        self.await_grant(&registered).await
+    }
+
     async fn await_grant(&mut self, registered: &Registered<E>) -> Result<(), End> {
         // Whoever waits for memory has nothing to show for it yet.
-        registered.stall_deadline.set(None);
+        registered.stall.set(None);
         while !registered.is_granted.get() {
             self.send_ready().await?;
             if self.client.shard.is_stopping.get() {
@@ -368,12 +443,26 @@ impl<E: Env> ConnectionTask<E> {
         }
         if !self.out.is_empty() {
             let registered = &self.client.registered;
-            registered
-                .socket
-                .send(&mut self.out)
-                .await
-                .map_err(End::Io)?;
-            let shard = &self.client.shard;
+            let shard = Rc::clone(&self.client.shard);
+            let bytes = memory_of(&self.out);
+            if bytes <= ANSWER_FREE_BYTES_MAX {
+                registered
+                    .socket
+                    .send(&mut self.out)
+                    .await
+                    .map_err(End::Io)?;
+            } else {
+                shard.memory.charge_answer(bytes);
+                registered.answer_bytes.set(bytes);
+                registered.sent_at.set(shard.net.now());
+                let sent = registered.socket.send(&mut self.out).await;
+                registered.answer_bytes.set(0);
+                shard.release_from(Pool::Answers, bytes);
+                sent.map_err(End::Io)?;
+            }
+            if ANSWER_SLICES_KEPT_MAX < self.out.capacity() {
+                self.out = Vec::new();
+            }
             let now = shard.net.now();
             registered.last_active.set(now);
             registered.is_silent.set(false);
@@ -395,7 +484,7 @@ impl<E: Env> ConnectionTask<E> {
                 answer,
                 reserved,
             } = self.in_flight.remove(index);
-            self.client.release(reserved);
+            self.client.shard.release(reserved);
             self.client.on_decided(number, &answer);
             let outcome = if answer.is_silent() {
                 if answer.has_failed() {
@@ -410,38 +499,71 @@ impl<E: Env> ConnectionTask<E> {
         }
     }
 
-    fn end(&mut self, end: &End) {
-        let peer = self.client.registered.socket.peer_addr();
-        match end {
-            End::Closed | End::Stopping => tracing::debug!(%peer, "connection closed"),
-            End::Io(error) => tracing::debug!(%peer, %error, "connection lost"),
-            End::Malformed(problem) => self.client.tell_malformed(problem),
-        }
-        self.client.registered.socket.shutdown();
+    fn end(&mut self, end: End) {
+        let registered = Rc::clone(&self.client.registered);
+        let peer = registered.socket.peer_addr();
         self.client
             .shard
             .connections
             .borrow_mut()
             .remove(&self.client.id);
-        let held = self.reader.take_reserved();
-        self.client.release(held);
-        for in_flight in std::mem::take(&mut self.in_flight) {
-            self.client.release(in_flight.reserved);
+        self.give_back();
+        match end {
+            End::Closed | End::Stopping => tracing::debug!(%peer, "connection closed"),
+            End::Io(error) => tracing::debug!(%peer, %error, "connection lost"),
+            End::Malformed(problem) => self.client.tell_malformed(&problem),
+            End::Moves { to, socket, unread } => {
+                let permit = registered.permit.take();
+                let adoption = Adoption {
+                    socket,
+                    unread,
+                    listener_index: self.client.listener_index,
+                    id: self.client.id,
+                    permit: permit.expect("only this place takes it"),
+                    traffic: registered.traffic.get(),
+                };
+                self.client.shard.hand_away(to, adoption);
+                return;
+            }
         }
-        let mut granted = Vec::new();
-        self.client
-            .shard
-            .budget
-            .borrow_mut()
-            .cancel(self.client.id, &mut granted);
-        self.client.shard.grant(&granted);
+        registered.socket.shutdown();
     }
+
+    /// Gives back all memory that is reserved.
+    fn give_back(&mut self) {
+        let shard = &self.client.shard;
+        shard.release(self.reader.take_reserved());
+        shard.release(std::mem::take(&mut self.beginning));
+        shard.release_from(Pool::Room, self.reader.take_room());
+        for in_flight in std::mem::take(&mut self.in_flight) {
+            shard.release(in_flight.reserved);
+        }
+        if self.client.registered.is_waiting.get() {
+            shard.withdraw(self.client.id);
+        }
+    }
+}
+
+/// The memory that answers hold; ranges of files hold none.
+fn memory_of(slices: &[Slice]) -> usize {
+    let in_memory = |slice: &Slice| match slice {
+        Slice::Bytes(bytes) => bytes.len(),
+        Slice::File(_) => 0,
+    };
+    slices.iter().map(in_memory).sum()
 }
 
 impl<E: Env> Client<E> {
     /// The other end of the connection.
     pub(crate) fn peer_addr(&self) -> SocketAddr {
         self.registered.socket.peer_addr()
+    }
+
+    /// Takes note that a request asks partitions of `owner`.
+    pub(crate) fn note_owner(&self, owner: ShardId) {
+        let mut traffic = self.registered.traffic.get();
+        traffic.note(owner);
+        self.registered.traffic.set(traffic);
     }
 
     /// Logs, not too often, why this connection is closed.
@@ -504,18 +626,6 @@ impl<E: Env> Client<E> {
             timeline.on_finished(&shard.metrics, number, Some(stages), answer.is_silent());
         }
     }
-
-    fn release(&self, reserved: Reserved) {
-        if reserved.is_empty() {
-            return;
-        }
-        let mut granted = Vec::new();
-        self.shard
-            .budget
-            .borrow_mut()
-            .release(reserved, &mut granted);
-        self.shard.grant(&granted);
-    }
 }
 
 impl<E: Env> Shard<E> {
@@ -525,15 +635,6 @@ impl<E: Env> Shard<E> {
         connection.socket.shutdown();
         if let Some(watch) = connection.waiting_fetch.get() {
             self.wake_fetches(&[watch]);
-        }
-    }
-
-    /// Tells connections that the memory they waited for is theirs.
-    fn grant(&self, holders: &[HolderId]) {
-        let connections = self.connections.borrow();
-        for registered in holders.iter().filter_map(|holder| connections.get(holder)) {
-            registered.is_granted.set(true);
-            registered.wake.notify();
         }
     }
 }

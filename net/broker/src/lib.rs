@@ -12,6 +12,7 @@ pub mod controller;
 pub(crate) mod coordinator;
 pub(crate) mod dispatch;
 pub mod env;
+mod face;
 pub(crate) mod handler;
 pub mod metrics;
 pub(crate) mod repeats;

@@ -22,6 +22,8 @@ pub(crate) struct Repeats {
     pub(crate) accept: Repeat,
     /// Groups cannot be served.
     pub(crate) groups: Repeat,
+    /// A connection is refused, or held up.
+    pub(crate) refused: Repeat,
     /// A log cannot be read.
     pub(crate) read: Repeat,
 }

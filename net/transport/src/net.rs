@@ -1,6 +1,7 @@
 //! The seam to the runtime. The broker and the client are generic over [`Net`]; only the binary and the tests pick an
 //! implementation, so the runtime's names stay in its adapter.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -39,6 +40,33 @@ pub struct Load {
     pub turns: Option<u64>,
 }
 
+/// A connected socket between two shards.
+pub struct Detached(Box<dyn Any + Send>);
+
+impl Detached {
+    /// What an implementation of [`Net`] has made of its socket.
+    pub fn new(socket: impl Any + Send) -> Self {
+        Self(Box::new(socket))
+    }
+
+    /// That again.
+    ///
+    /// # Errors
+    /// `InvalidInput` when another implementation made it.
+    pub fn into_inner<T: Any>(self) -> io::Result<T> {
+        let socket = self.0.downcast();
+        socket
+            .map(|socket| *socket)
+            .map_err(|_| io::ErrorKind::InvalidInput.into())
+    }
+}
+
+impl fmt::Debug for Detached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Detached")
+    }
+}
+
 /// One shard's view of time, tasks and the network. Cheap to clone; `!Send`.
 #[expect(
     async_fn_in_trait,
@@ -67,6 +95,8 @@ pub trait Net: Clone + 'static {
     fn listen(&self, address: SocketAddr, options: SocketOptions) -> io::Result<Self::Listener>;
     /// Connects to `address`.
     async fn connect(&self, address: SocketAddr) -> io::Result<Self::Connection>;
+    /// Takes in a socket that another shard of the same process has given up.
+    fn attach(&self, socket: Detached) -> io::Result<Self::Connection>;
     /// Fills `bytes` from the system's entropy.
     fn random(&self, bytes: &mut [u8]);
     /// What this shard's thread has done so far.
@@ -109,6 +139,11 @@ pub trait Connection: 'static {
     /// Sends all of `slices` in order: one vectored write for what is in memory, `sendfile` for file ranges; waits for
     /// room without copying. Leaves `slices` empty.
     async fn send(&self, slices: &mut Vec<Slice>) -> io::Result<()>;
+    /// Bytes that the peer's side has taken from this one since the connection began.
+    fn sent_bytes(&self) -> u64;
+    /// Gives the socket up for another shard to [`Net::attach`]: nothing may be under way on it, and what is left here is only to be
+    /// dropped, which the peer does not notice. What has not been received stays in it.
+    fn detach(&self) -> io::Result<Detached>;
     /// Closes both directions: a pending `recv` or `send` ends, the peer sees the end of stream.
     fn shutdown(&self);
     /// The peer's address.

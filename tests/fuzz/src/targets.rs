@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use futures_lite::future::block_on;
 use pelton_machine::connection::{FrameReader, Step};
 use pelton_model::producer_state::ProducerStates;
-use pelton_model::{Offset, batch, limits};
+use pelton_model::{Monotonic, Offset, batch, limits};
 use pelton_protocol::{fuzz as protocol, group_record};
 use pelton_storage::disk::memory::MemoryDisk;
 use pelton_storage::disk::range::read_slice;
@@ -85,8 +85,7 @@ fn split(stream: &[u8], piece: usize) -> (Vec<Vec<u8>>, bool) {
             match reader.next(&mut buffer) {
                 Ok(Step::Frame(frame)) => frames.push(frame.bytes.to_vec()),
                 Ok(Step::Read) => break,
-                // Nothing is granted: a large frame waits for ever, and holds no more than what has arrived.
-                Ok(Step::Reserve { .. }) => return (frames, false),
+                Ok(Step::Reserve { pool, bytes }) => reader.on_reserved(pool, bytes, Monotonic(0)),
                 Err(_) => return (frames, true),
             }
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use pelton_broker::boot::{self, BootError, Start};
 use pelton_broker::env::Env;
+use pelton_broker::shard::gate::ConnectionGate;
 use pelton_model::config::broker::BrokerConfig;
 use pelton_model::task::Notify;
 use pelton_storage::disk::memory::MemoryDisk;
@@ -78,6 +79,7 @@ impl Life {
         set.extend(settings.config.clone());
         let config = Arc::new(BrokerConfig::resolve(set, "localhost").expect("a configuration"));
         let shards = usize::from(settings.shard_count);
+        let gate = ConnectionGate::new(1000);
         let life = Self {
             world: world.clone(),
             number,
@@ -94,7 +96,7 @@ impl Life {
                 disk: SimDisk::new(world, disk.clone(), settings.disk_delay_max),
                 mesh: end,
                 memory_bytes: settings.memory_bytes,
-                connections_max: 1000,
+                gate: Arc::clone(&gate),
             };
             let stop = Rc::clone(&life.stops[usize::from(shard)]);
             let (serving, results) = (Rc::clone(&life.is_serving), Rc::clone(&life.results));

@@ -11,12 +11,13 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use bytes::{Buf, Bytes, BytesMut};
 use pelton_model::slice::Slice;
 use pelton_model::{Monotonic, Timestamp};
-use pelton_transport::net::{Connection, Listener, Net, SocketOptions, TaskClass};
+use pelton_transport::net::{Connection, Detached, Listener, Load, Net, SocketOptions, TaskClass};
 
 use super::world::{Owner, World};
 
@@ -81,7 +82,12 @@ struct NetworkInner {
     listeners: RefCell<BTreeMap<SocketAddr, Vec<Rc<RefCell<Waiting>>>>>,
     wires: RefCell<Vec<Wire>>,
     next_port: Cell<u16>,
+    moves: Cell<u64>,
+    moving: RefCell<Vec<(std::sync::Weak<()>, SimConnection)>>,
 }
+
+/// A connection between two shards; when it is lost on the way, so is the connection.
+struct Moving(Arc<()>);
 
 /// All addresses and wires of a world.
 #[derive(Clone)]
@@ -98,6 +104,8 @@ impl Network {
             listeners: RefCell::default(),
             wires: RefCell::default(),
             next_port: Cell::new(40_000),
+            moves: Cell::new(0),
+            moving: RefCell::default(),
         }))
     }
 
@@ -127,10 +135,24 @@ impl Network {
         self.0.world.note(|| "network: a connection is reset".to_owned());
     }
 
+    /// How many connections have moved from one shard to another.
+    #[must_use]
+    pub fn moves(&self) -> u64 {
+        self.0.moves.get()
+    }
+
     /// The number of open listening sockets.
     #[must_use]
     pub fn listener_count(&self) -> usize {
         self.0.listeners.borrow().values().map(Vec::len).sum()
+    }
+
+    /// Ends connections that were on their way to a shard that is gone.
+    fn drop_lost(&self) {
+        let is_lost =
+            |(token, _): &mut (std::sync::Weak<()>, SimConnection)| token.strong_count() == 0;
+        let lost: Vec<_> = self.0.moving.borrow_mut().extract_if(.., is_lost).collect();
+        drop(lost);
     }
 
     fn delay(&self) -> u64 {
@@ -151,6 +173,8 @@ impl Network {
                 incoming: Rc::clone(incoming),
                 outgoing: Rc::clone(outgoing),
                 is_shut: Cell::new(false),
+                has_moved: Cell::new(false),
+                sent_bytes: Cell::new(0),
                 local,
                 peer,
             }
@@ -217,7 +241,27 @@ impl Net for SimNet {
         Ok(SimListener { network: self.network.clone(), address, waiting })
     }
 
+    fn load(&self) -> Load {
+        // Any load may be told, and every answer must be right.
+        let percent = self.world().draw(|random| random.between(0, 100));
+        Load { cpu_ns: self.world().now() / 100 * percent, ..Load::default() }
+    }
+
+    fn attach(&self, socket: Detached) -> io::Result<SimConnection> {
+        let Moving(token) = socket.into_inner()?;
+        let mut moving = self.network.0.moving.borrow_mut();
+        let is_this = |(other, _): &(std::sync::Weak<()>, SimConnection)| {
+            std::ptr::eq(other.as_ptr(), Arc::as_ptr(&token))
+        };
+        let index = moving.iter().position(is_this).ok_or(io::ErrorKind::NotFound)?;
+        let (_, connection) = moving.swap_remove(index);
+        self.network.0.moves.set(self.network.0.moves.get() + 1);
+        self.world().note(|| format!("network: {} moved to another shard", connection.peer));
+        Ok(connection)
+    }
+
     async fn connect(&self, address: SocketAddr) -> io::Result<SimConnection> {
+        self.network.drop_lost();
         self.world().sleep(self.network.delay()).await;
         let listener = {
             let listeners = self.network.0.listeners.borrow();
@@ -296,6 +340,9 @@ pub struct SimConnection {
     incoming: Rc<RefCell<Pipe>>,
     outgoing: Rc<RefCell<Pipe>>,
     is_shut: Cell<bool>,
+    /// Another end is this one now.
+    has_moved: Cell<bool>,
+    sent_bytes: Cell<u64>,
     local: SocketAddr,
     peer: SocketAddr,
 }
@@ -395,6 +442,7 @@ impl SimConnection {
                 let arrival = pipe.last_arrival.max(self.world().now() + self.network.delay());
                 pipe.last_arrival = arrival;
                 pipe.size_bytes += part.len();
+                self.sent_bytes.set(self.sent_bytes.get() + part.len() as u64);
                 pipe.chunks.push_back((arrival, part));
                 drop(pipe);
                 self.wake_reader_at(arrival);
@@ -428,6 +476,28 @@ impl Connection for SimConnection {
         Ok(())
     }
 
+    fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.get()
+    }
+
+    fn detach(&self) -> io::Result<Detached> {
+        let token = Arc::new(());
+        let connection = SimConnection {
+            network: self.network.clone(),
+            incoming: Rc::clone(&self.incoming),
+            outgoing: Rc::clone(&self.outgoing),
+            is_shut: Cell::new(self.is_shut.get()),
+            has_moved: Cell::new(false),
+            sent_bytes: Cell::new(self.sent_bytes.get()),
+            local: self.local,
+            peer: self.peer,
+        };
+        self.has_moved.set(true);
+        let mut moving = self.network.0.moving.borrow_mut();
+        moving.push((Arc::downgrade(&token), connection));
+        Ok(Detached::new(Moving(token)))
+    }
+
     fn shutdown(&self) {
         if self.is_shut.replace(true) {
             return;
@@ -449,6 +519,9 @@ impl Connection for SimConnection {
 
 impl Drop for SimConnection {
     fn drop(&mut self) {
+        if self.has_moved.get() {
+            return;
+        }
         if self.incoming.borrow().chunks.is_empty() {
             self.is_shut.set(true);
             self.finish();

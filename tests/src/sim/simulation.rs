@@ -483,7 +483,7 @@ fn settings(random: &mut Random, plan: &Plan) -> Settings {
         let (name, value) = strict[random.index(2)];
         config.insert(name.to_owned(), value.to_owned());
     }
-    Settings {
+    let mut settings = Settings {
         shard_count: u16::try_from(random.between(1, 3)).unwrap(),
         mesh: MeshQuality {
             capacity: [1, 4, 1024][random.index(3)],
@@ -492,7 +492,10 @@ fn settings(random: &mut Random, plan: &Plan) -> Settings {
         disk_delay_max: [0, 100_000, 10_000_000][random.index(3)],
         memory_bytes: if plan.has_large_frames { 1 << 20 } else { 1 << 30 },
         config,
-    }
+    };
+    let window_ms = ["0", "1", "20", "500"][random.index(4)].to_owned();
+    settings.config.insert("connections.follow.window.ms".to_owned(), window_ms);
+    settings
 }
 
 fn start_load(bench: &Rc<Bench>, topic: &Topic) {

@@ -163,6 +163,32 @@ impl Stage {
         })
     }
 
+    /// Sends so many batches of one record over one connection, one after the other; they are stored in this order.
+    pub fn produce_many(&self, topic: &Topic, partition: i32, batches: u32) {
+        let (bench, topic) = (Rc::clone(&self.bench), topic.clone());
+        self.run(async move {
+            let producer = bench.oracle.borrow_mut().producer();
+            let mut link = bench.link("producer").await;
+            let mut last = None;
+            for number in 0..batches {
+                let bytes = batch(&[RecordId { producer, number }], None, 100, Compression::None);
+                let produce = request(&topic, -1, vec![data(partition, &bytes)]);
+                let answer: ProduceResponse =
+                    link.call(13, &produce, ANSWER_MS_MAX).await.expect("an answer");
+                let answer = &answer.responses[0].partition_responses[0];
+                assert_eq!(answer.error_code, 0);
+                assert!(last < Some(answer.base_offset), "out of order");
+                last = Some(answer.base_offset);
+            }
+        });
+    }
+
+    /// How many connections have moved from one shard to another.
+    #[must_use]
+    pub fn moves(&self) -> u64 {
+        self.network.moves()
+    }
+
     /// Asks for what is at `offset`; the error code and the high watermark that came back.
     pub fn fetch(&self, topic: &Topic, partition: i32, offset: i64) -> (i16, i64) {
         let answer = self.fetched(topic, partition, offset);

@@ -2,13 +2,15 @@
 //!
 //! Invariants:
 //! 1. The frames do not depend on how the bytes were cut on their way.
-//! 2. The buffer never grows by a claimed length alone. A frame may receive [`FRAME_FREE_BYTES_MAX`] without asking; then
-//!    what it has up to [`FRAME_GROW_BYTES_MAX`] is reserved from the shard's budget, and the room at most doubles what
-//!    has arrived (or is what an earlier frame of this connection proved); then the rest is reserved. What a connection
-//!    may hold unreserved is one read: [`RECV_BYTES_MIN`] at first, up to [`RECV_BYTES_MAX`] once it fills its reads.
-//!    The memory of a frame that had reserved goes with it: it is never received into again.
-//! 3. A reservation that receives less than [`RESERVATION_PROGRESS_BYTES_MIN`] in [`RESERVATION_STALL_MS_MAX`] closes its
-//!    connection, so that a trickle cannot hold memory others wait for.
+//! 2. The buffer never grows by a claimed length alone. A connection holds two reads of [`RECV_BYTES_MIN`] without asking,
+//!    and up to [`RECV_BYTES_MAX`] once it fills its reads and the shard has room for that. A frame that is larger than its
+//!    connection's reads reserves what it has up to [`FRAME_FREE_BYTES_MAX`]; then what it has up to
+//!    [`FRAME_GROW_BYTES_MAX`], and the room at most doubles what has arrived (or is what an earlier frame of this
+//!    connection proved); then the rest. The memory of a frame that had reserved more than the first part goes with it: it is
+//!    never received into again.
+//! 3. A reservation beyond the first part that receives less than [`RESERVATION_PROGRESS_BYTES_MIN`] in
+//!    [`RESERVATION_STALL_MS_MAX`] closes its connection, so that a trickle cannot hold memory others wait for. A first part
+//!    is small enough for slow but honest peers to need long for it: it counts only while others wait for such memory.
 //! 4. After a refusal the stream is lost: close.
 //!
 //! Source: Kafka's `NetworkReceive`; DESIGN for the budget.
@@ -67,6 +69,26 @@ pub enum FrameRefused {
     TooShort(i32),
 }
 
+/// When a frame that does not arrive ends its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// When.
+    pub deadline: Monotonic,
+    /// Only if others wait for first parts of frames.
+    pub only_if_wanted: bool,
+}
+
+/// What a read says about the room for the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It stays as it is.
+    Keep,
+    /// So many bytes more would be filled: call [`FrameReader::on_room`] if the shard has them.
+    Grow(usize),
+    /// So many bytes are given back.
+    GiveBack(usize),
+}
+
 /// The reading side of one connection.
 #[derive(Debug)]
 pub struct FrameReader {
@@ -115,7 +137,7 @@ impl FrameReader {
             buffer.advance(LENGTH_BYTES);
             self.proved_bytes = size;
             let reserved = std::mem::take(&mut self.reserved);
-            self.is_outgrown |= !reserved.is_empty();
+            self.is_outgrown |= FRAME_FREE_BYTES_MAX < reserved.frame_bytes();
             return Ok(Step::Frame(Frame {
                 bytes: buffer.split_to(size),
                 reserved,
@@ -130,51 +152,85 @@ impl FrameReader {
     }
 
     /// Takes note of a read of `bytes`, to offer more or less room to the next one.
-    pub fn on_read(&mut self, bytes: usize, now: Monotonic) {
-        if self.recv_bytes <= bytes {
-            self.recv_bytes = (self.recv_bytes * 2).min(RECV_BYTES_MAX);
-            self.quiet_reads = 0;
-        } else if bytes < self.recv_bytes / 4 {
-            self.quiet_reads += 1;
-            if self.quiet_reads == QUIET_READS_MAX {
-                self.quiet_reads = 0;
-                self.recv_bytes = (self.recv_bytes / 2).max(RECV_BYTES_MIN);
-            }
-        } else {
-            self.quiet_reads = 0;
-        }
+    pub fn on_read(&mut self, bytes: usize, now: Monotonic) -> Room {
         if !self.reserved.is_empty() {
             self.window_bytes += bytes;
             if RESERVATION_PROGRESS_BYTES_MIN <= self.window_bytes {
                 self.open_window(now);
             }
         }
+        if self.recv_bytes <= bytes {
+            self.quiet_reads = 0;
+            let more = (self.recv_bytes * 2).min(RECV_BYTES_MAX) - self.recv_bytes;
+            return if more == 0 {
+                Room::Keep
+            } else {
+                Room::Grow(more)
+            };
+        }
+        if self.recv_bytes / 4 <= bytes {
+            self.quiet_reads = 0;
+            return Room::Keep;
+        }
+        self.quiet_reads += 1;
+        if self.quiet_reads < QUIET_READS_MAX {
+            return Room::Keep;
+        }
+        self.quiet_reads = 0;
+        let less = self.recv_bytes - (self.recv_bytes / 2).max(RECV_BYTES_MIN);
+        self.recv_bytes -= less;
+        if less == 0 {
+            Room::Keep
+        } else {
+            Room::GiveBack(less)
+        }
     }
 
-    /// Gives the buffer's memory back when no frame has begun: the peer has been silent for a while. The next read begins small.
-    pub fn on_silence(&mut self, buffer: &mut BytesMut) {
-        if buffer.is_empty() {
-            *buffer = BytesMut::new();
-            self.recv_bytes = RECV_BYTES_MIN;
-            self.quiet_reads = 0;
-            self.is_outgrown = false;
+    /// Takes note that the room asked for by [`Room::Grow`] is there.
+    pub fn on_room(&mut self, bytes: usize) {
+        self.recv_bytes += bytes;
+        assert!(self.recv_bytes <= RECV_BYTES_MAX);
+    }
+
+    /// Gives the buffer's memory back when no frame has begun: the peer has been silent for a while. The next read begins
+    /// small. Returns the room that is given back.
+    pub fn on_silence(&mut self, buffer: &mut BytesMut) -> usize {
+        if !buffer.is_empty() {
+            return 0;
         }
+        *buffer = BytesMut::new();
+        self.quiet_reads = 0;
+        self.is_outgrown = false;
+        self.take_room()
+    }
+
+    /// What a connection that ends must give back of its room.
+    pub fn take_room(&mut self) -> usize {
+        let room = self.recv_bytes - RECV_BYTES_MIN;
+        self.recv_bytes = RECV_BYTES_MIN;
+        room
     }
 
     /// Takes note that the reservation asked for by [`Step::Reserve`] is granted.
     pub fn on_reserved(&mut self, pool: Pool, bytes: usize, now: Monotonic) {
-        match pool {
-            Pool::Growth => self.reserved.growth_bytes += bytes,
-            Pool::Remainder => self.reserved.remainder_bytes += bytes,
-        }
+        self.reserved.add(pool, bytes);
         self.open_window(now);
     }
 
-    /// When to close the connection unless more bytes come: `None` while nothing is reserved. It counts while receiving,
-    /// not while a further reservation is queued.
+    /// When to close the connection unless more bytes come, and whether only if others wait for first parts: `None` while
+    /// nothing is reserved. It counts while receiving, not while a further reservation is queued.
     #[must_use]
-    pub fn stall_deadline(&self) -> Option<Monotonic> {
-        (!self.reserved.is_empty()).then(|| self.window_start.plus_ms(RESERVATION_STALL_MS_MAX))
+    pub fn stall_deadline(&self) -> Option<Stall> {
+        (!self.reserved.is_empty()).then(|| Stall {
+            deadline: self.window_start.plus_ms(RESERVATION_STALL_MS_MAX),
+            only_if_wanted: self.reserved.of(Pool::Growth) == 0,
+        })
+    }
+
+    /// Whether no part of a frame has reserved anything.
+    #[must_use]
+    pub fn holds_nothing(&self) -> bool {
+        self.reserved.is_empty()
     }
 
     /// What a connection that closes in the middle of a frame must release.
@@ -197,9 +253,18 @@ impl FrameReader {
 
     /// The reservation that a frame of `size` needs before it may receive beyond `arrived`.
     fn reservation_due(&self, size: usize, arrived: usize) -> Option<Step> {
+        let held = |pool| self.reserved.of(pool);
+        // Two of the smallest reads are free, so that an announcement with little behind it holds nothing.
+        let free = self.recv_bytes.max(2 * RECV_BYTES_MIN);
+        if free < size && free < arrived + RECV_BYTES_MIN && held(Pool::First) == 0 {
+            return Some(Step::Reserve {
+                pool: Pool::First,
+                bytes: size.min(FRAME_FREE_BYTES_MAX) - RECV_BYTES_MIN,
+            });
+        }
         if FRAME_GROW_BYTES_MAX < size
             && FRAME_GROW_BYTES_MAX <= arrived
-            && self.reserved.remainder_bytes == 0
+            && held(Pool::Remainder) == 0
         {
             return Some(Step::Reserve {
                 pool: Pool::Remainder,
@@ -208,7 +273,7 @@ impl FrameReader {
         }
         if FRAME_FREE_BYTES_MAX < size
             && FRAME_FREE_BYTES_MAX < arrived + self.recv_bytes
-            && self.reserved.growth_bytes == 0
+            && held(Pool::Growth) == 0
         {
             let bytes = size.min(FRAME_GROW_BYTES_MAX) - FRAME_FREE_BYTES_MAX;
             return Some(Step::Reserve {
@@ -221,10 +286,10 @@ impl FrameReader {
 
     /// Room for the next read of an incomplete frame of `size`.
     fn room_for(&self, size: usize, arrived: usize) -> usize {
-        if self.reserved.remainder_bytes > 0 {
+        if self.reserved.of(Pool::Remainder) > 0 {
             return size - arrived;
         }
-        if self.reserved.growth_bytes > 0 {
+        if self.reserved.of(Pool::Growth) > 0 {
             let missing = size.min(FRAME_GROW_BYTES_MAX).saturating_sub(arrived);
             return missing
                 .min(arrived.max(self.proved_bytes))

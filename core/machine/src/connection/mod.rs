@@ -6,9 +6,12 @@
 pub mod budget;
 mod frame;
 mod pipeline;
+pub mod quota;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
-pub use budget::{Admission, HolderId, MemoryBudget, Pool, Reserved};
-pub use frame::{Frame, FrameReader, FrameRefused, Step};
+pub use budget::{Admission, BudgetSizes, Grant, HolderId, MemoryBudget, Pool, Reserved};
+pub use frame::{Frame, FrameReader, FrameRefused, Room, Stall, Step};
 pub use pipeline::{Outcome, Outgoing, Pipeline, RequestClass, Ticket};
+pub use traffic::Traffic;

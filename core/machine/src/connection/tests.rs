@@ -87,8 +87,24 @@ fn receive(reader: &mut FrameReader, buffer: &mut BytesMut, bytes: usize) -> Ste
         let read = room.min(left);
         buffer.put_bytes(0, read);
         left -= read;
+        // The shard has no room for larger reads.
         reader.on_read(read, Monotonic(0));
     }
+}
+
+/// A read of `bytes`, with as much room for the next as it asks for.
+fn read_of(reader: &mut FrameReader, bytes: usize, at: u64) {
+    if let Room::Grow(more) = reader.on_read(bytes, Monotonic(at)) {
+        reader.on_room(more);
+    }
+}
+
+fn reserved(parts: &[(Pool, usize)]) -> Reserved {
+    let mut reserved = Reserved::default();
+    for &(pool, bytes) in parts {
+        reserved.add(pool, bytes);
+    }
+    reserved
 }
 
 // Goal: a large frame reserves its growth, then its remainder, and gives both to the request. Method: 3 MiB by its life.
@@ -99,7 +115,17 @@ fn large_frame_reserves() {
     let mut buffer = BytesMut::new();
     buffer.put_i32(i32::try_from(size).expect("small"));
     let growth = FRAME_GROW_BYTES_MAX - FRAME_FREE_BYTES_MAX;
+    let first = FRAME_FREE_BYTES_MAX - RECV_BYTES_MIN;
+    let pool = Pool::First;
+    let bytes = first;
     let wanted = receive(&mut reader, &mut buffer, size);
+    assert_eq!(wanted, Step::Reserve { pool, bytes });
+    assert!(buffer.capacity() <= 8 * RECV_BYTES_MIN);
+    reader.on_reserved(pool, bytes, Monotonic(4));
+    let stall = reader.stall_deadline().expect("something is reserved");
+    assert!(stall.only_if_wanted);
+    let left = size + 4 - buffer.len();
+    let wanted = receive(&mut reader, &mut buffer, left);
     assert_eq!(
         wanted,
         Step::Reserve {
@@ -113,11 +139,15 @@ fn large_frame_reserves() {
         Ok(wanted),
         "asked again until granted"
     );
-    assert_eq!(reader.stall_deadline(), None);
     reader.on_reserved(Pool::Growth, growth, Monotonic(5));
+    let deadline = Monotonic(5).plus_ms(RESERVATION_STALL_MS_MAX);
+    let only_if_wanted = false;
     assert_eq!(
         reader.stall_deadline(),
-        Some(Monotonic(5).plus_ms(RESERVATION_STALL_MS_MAX))
+        Some(Stall {
+            deadline,
+            only_if_wanted
+        })
     );
 
     let rest = size - FRAME_GROW_BYTES_MAX;
@@ -137,13 +167,12 @@ fn large_frame_reserves() {
         panic!("whole")
     };
     assert_eq!(frame.bytes.len(), size);
-    assert_eq!(
-        frame.reserved,
-        Reserved {
-            growth_bytes: growth,
-            remainder_bytes: rest
-        }
-    );
+    let parts = [
+        (Pool::First, first),
+        (Pool::Growth, growth),
+        (Pool::Remainder, rest),
+    ];
+    assert_eq!(frame.reserved, reserved(&parts));
     assert_eq!(reader.stall_deadline(), None);
 }
 
@@ -188,11 +217,12 @@ fn silence_gives_memory_back() {
     fn check(arrived: &[u8], expected: usize) {
         let mut reader = FrameReader::new(REQUEST_BYTES_MAX);
         for _ in 0..10 {
-            reader.on_read(RECV_BYTES_MAX, Monotonic(0));
+            read_of(&mut reader, RECV_BYTES_MAX, 0);
         }
         let mut buffer = stream(arrived);
         assert_eq!(reader.next(&mut buffer), Ok(Step::Read));
-        reader.on_silence(&mut buffer);
+        let back = reader.on_silence(&mut buffer);
+        assert_eq!(back + expected, RECV_BYTES_MAX);
         assert_eq!(reader.next(&mut buffer), Ok(Step::Read));
         assert_eq!(buffer, arrived);
         assert!(buffer.capacity() - buffer.len() <= expected);
@@ -210,10 +240,16 @@ fn claims_cost_nothing() {
         let mut buffer = BytesMut::new();
         buffer.put_i32(99 * 1024 * 1024);
         for _ in 0..received {
-            assert_eq!(reader.next(&mut buffer), Ok(Step::Read));
+            if let Ok(Step::Reserve { pool, bytes }) = reader.next(&mut buffer) {
+                assert_eq!(pool, Pool::First);
+                assert!(RECV_BYTES_MIN <= buffer.len(), "a claim reserves nothing");
+                reader.on_reserved(pool, bytes, Monotonic(0));
+                assert_eq!(reader.next(&mut buffer), Ok(Step::Read));
+            }
             buffer.put_u8(0);
-            reader.on_read(1, Monotonic(0));
+            read_of(&mut reader, 1, 0);
         }
+        drop(reader.take_reserved());
         assert!(
             buffer.capacity() <= capacity_max,
             "{received}: {}",
@@ -233,6 +269,7 @@ fn growth() {
     fn check(arrived: usize, is_reserved: bool, expected: Step, room: usize) {
         let size: usize = 900 * 1024;
         let mut reader = FrameReader::new(REQUEST_BYTES_MAX);
+        reader.on_reserved(Pool::First, 1, Monotonic(0));
         let mut buffer = BytesMut::with_capacity(4 + arrived);
         buffer.put_i32(i32::try_from(size).expect("small"));
         buffer.put_bytes(0, arrived);
@@ -271,6 +308,7 @@ fn proved_room() {
     buffer = BytesMut::new();
     buffer.put_i32(prefix);
     buffer.put_bytes(0, 40 * 1024);
+    reader.on_reserved(Pool::First, 1, Monotonic(0));
     reader.on_reserved(Pool::Growth, 1, Monotonic(0));
     assert_eq!(reader.next(&mut buffer), Ok(Step::Read));
     assert!(860 * 1024 <= buffer.capacity() - buffer.len());
@@ -284,10 +322,17 @@ fn stalls() {
         let mut reader = FrameReader::new(REQUEST_BYTES_MAX);
         reader.on_reserved(Pool::Growth, 1, Monotonic(1));
         for &(bytes, at) in reads {
-            reader.on_read(bytes, Monotonic(at));
+            read_of(&mut reader, bytes, at);
         }
-        let expected = Monotonic(expected_window_start).plus_ms(RESERVATION_STALL_MS_MAX);
-        assert_eq!(reader.stall_deadline(), Some(expected));
+        let deadline = Monotonic(expected_window_start).plus_ms(RESERVATION_STALL_MS_MAX);
+        let only_if_wanted = false;
+        assert_eq!(
+            reader.stall_deadline(),
+            Some(Stall {
+                deadline,
+                only_if_wanted
+            })
+        );
         assert!(!reader.take_reserved().is_empty());
         assert_eq!(reader.stall_deadline(), None);
     }
@@ -298,7 +343,7 @@ fn stalls() {
     check(&[(70_000, 2), (1, 3)], 2);
 }
 
-// Goal: the room offered follows the traffic. Method: full reads, then small ones.
+// Goal: the room offered follows the traffic, as far as the shard has some. Method: full reads, then small ones.
 #[test]
 fn recv_room_adapts() {
     let mut reader = FrameReader::new(REQUEST_BYTES_MAX);
@@ -308,30 +353,49 @@ fn recv_room_adapts() {
         buffer.capacity()
     };
     assert_eq!(room(&mut reader), RECV_BYTES_MIN);
+    let asked = reader.on_read(RECV_BYTES_MIN, Monotonic(0));
+    assert_eq!(asked, Room::Grow(RECV_BYTES_MIN));
+    assert_eq!(room(&mut reader), RECV_BYTES_MIN, "it was not given");
     for _ in 0..10 {
-        reader.on_read(RECV_BYTES_MAX, Monotonic(0));
+        read_of(&mut reader, RECV_BYTES_MAX, 0);
     }
+    assert_eq!(reader.on_read(RECV_BYTES_MAX, Monotonic(0)), Room::Keep);
     assert_eq!(room(&mut reader), RECV_BYTES_MAX);
-    for _ in 0..16 {
-        reader.on_read(100, Monotonic(0));
+    for _ in 0..15 {
+        assert_eq!(reader.on_read(100, Monotonic(0)), Room::Keep);
     }
+    let back = Room::GiveBack(RECV_BYTES_MAX / 2);
+    assert_eq!(reader.on_read(100, Monotonic(0)), back);
     assert_eq!(room(&mut reader), RECV_BYTES_MAX / 2);
     for _ in 0..1_000 {
-        reader.on_read(100, Monotonic(0));
+        read_of(&mut reader, 100, 0);
     }
     assert_eq!(room(&mut reader), RECV_BYTES_MIN);
+    assert_eq!(reader.take_room(), 0);
+}
+
+fn budget(budget_bytes: usize, shards: usize) -> MemoryBudget {
+    MemoryBudget::new(BudgetSizes {
+        budget_bytes,
+        frame_bytes_max: 100 * MIB,
+        shards,
+        keeps_remainders: true,
+        requests_max: 2,
+    })
 }
 
 // Goal: reservations are granted in order and never beyond the pool. Method: a large one holds a small one back.
 #[test]
 fn budget_is_fifo() {
-    let mut budget = MemoryBudget::new(400 * MIB, 100 * MIB);
-    let held = |remainder_bytes| Reserved {
-        growth_bytes: 0,
-        remainder_bytes,
-    };
+    let mut budget = budget(1200 * MIB, 1);
+    let held = |bytes| reserved(&[(Pool::Remainder, bytes)]);
     let reserve = |budget: &mut MemoryBudget, id, mib| {
         budget.reserve(HolderId(id), Pool::Remainder, mib * MIB)
+    };
+    let grant = |id, mib| Grant {
+        holder: HolderId(id),
+        pool: Pool::Remainder,
+        bytes: mib * MIB,
     };
     for id in 0..3 {
         assert_eq!(reserve(&mut budget, id, 90), Admission::Granted);
@@ -348,32 +412,93 @@ fn budget_is_fifo() {
     budget.release(held(30 * MIB), &mut granted);
     assert_eq!(granted, []);
     budget.release(held(60 * MIB), &mut granted);
-    assert_eq!(granted, [HolderId(3), HolderId(4)]);
+    assert_eq!(granted, [grant(3, 99), grant(4, 1)]);
     assert_eq!(budget.used_bytes(), 281 * MIB);
     assert_eq!(reserve(&mut budget, 6, 99), Admission::Queued);
-    assert_eq!(reserve(&mut budget, 7, 1), Admission::Queued);
+    assert_eq!(reserve(&mut budget, 7, 10), Admission::Queued);
     granted.clear();
     budget.cancel(HolderId(6), &mut granted);
-    assert_eq!(granted, [HolderId(7)]);
+    assert_eq!(granted, [grant(7, 10)]);
     assert_eq!(budget.waiting_count(), 0);
 }
 
-// Goal: a budget of nothing still takes one maximal frame. Method: the largest reservations of both pools.
+// Goal: a budget of nothing still takes one maximal frame and its request; what was configured is kept to where it
+// suffices, however many shards there are. Method: the largest reservations of each pool, and the sizes.
 #[test]
-fn smallest_budget() {
-    let mut budget = MemoryBudget::new(0, 100 * MIB);
+fn budget_sizes() {
+    let mut smallest = budget(0, 64);
+    let parts = [
+        (Pool::First, FRAME_FREE_BYTES_MAX),
+        (Pool::Growth, MIB),
+        (Pool::Remainder, 99 * MIB),
+        (Pool::Running, RECV_BYTES_MAX),
+        (Pool::Requests, 1),
+    ];
+    for (pool, bytes) in parts {
+        assert_eq!(
+            smallest.reserve(HolderId(1), pool, bytes),
+            Admission::Granted
+        );
+    }
     assert_eq!(
-        budget.reserve(HolderId(1), Pool::Growth, MIB),
-        Admission::Granted
-    );
-    assert_eq!(
-        budget.reserve(HolderId(1), Pool::Remainder, 99 * MIB),
-        Admission::Granted
-    );
-    assert_eq!(
-        budget.reserve(HolderId(2), Pool::Remainder, 99 * MIB),
+        smallest.reserve(HolderId(2), Pool::Remainder, 99 * MIB),
         Admission::Queued
     );
+    let size = |budget: &MemoryBudget| -> usize {
+        let pools = [
+            Pool::First,
+            Pool::Growth,
+            Pool::Running,
+            Pool::Answers,
+            Pool::Room,
+        ];
+        pools.iter().map(|&pool| budget.size(pool)).sum()
+    };
+    for shards in [1, 2, 64] {
+        let budget = budget(1024 * MIB, shards);
+        let whole = budget.size(Pool::Remainder) + shards * size(&budget);
+        assert!(whole <= 1024 * MIB, "{shards}");
+        assert!(900 * MIB <= whole, "{shards}");
+    }
+}
+
+// Goal: answers that can do without memory leave half of it to those that cannot, and one that is there counts even
+// beyond the pool; then others wait. Method: lease, charge, reserve, give back.
+#[test]
+fn answers() {
+    let mut budget = budget(1200 * MIB, 1);
+    let size = budget.size(Pool::Answers);
+    assert_eq!(budget.lease_for_answer(size), size / 2);
+    assert_eq!(budget.lease_for_answer(1), 0);
+    budget.charge_answer(size);
+    assert_eq!(
+        budget.reserve(HolderId(1), Pool::Answers, 1),
+        Admission::Queued
+    );
+    assert!(budget.is_wanted(Pool::Answers));
+    let mut granted = Vec::new();
+    budget.release_from(Pool::Answers, size / 2, &mut granted);
+    assert_eq!(granted, []);
+    budget.release_from(Pool::Answers, size, &mut granted);
+    assert_eq!(granted.len(), 1);
+    assert_eq!(budget.used_bytes(), 1);
+}
+
+// Goal: requests are counted, not measured, and a third waits for two. Method: reserve, release.
+#[test]
+fn requests() {
+    let mut budget = budget(1200 * MIB, 1);
+    assert!(budget.try_reserve(Pool::Requests, 1));
+    assert!(budget.try_reserve(Pool::Requests, 1));
+    assert!(!budget.try_reserve(Pool::Requests, 1));
+    assert_eq!(budget.used_bytes(), 0);
+    assert_eq!(
+        budget.reserve(HolderId(1), Pool::Requests, 1),
+        Admission::Queued
+    );
+    let mut granted = Vec::new();
+    budget.release(reserved(&[(Pool::Requests, 1)]), &mut granted);
+    assert_eq!(granted.len(), 1);
 }
 
 // Goal: Produce runs ahead of Produce only. Method: what runs, and what is admitted beside it.

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use super::ConfigError;
 use super::cleaner::CleanerConfig;
+use super::connections::{self, ConnectionLimits, RequestLimits};
 use super::directories;
 use super::dynamic::Dynamic;
 use super::group::GroupConfig;
@@ -93,6 +94,14 @@ pub struct BrokerConfig {
     pub socket_listen_backlog_size: u32,
     /// `connections.max.idle.ms`; negative is for ever.
     pub connections_max_idle_ms: i64,
+    /// `max.connections` and its like.
+    pub connection_limits: ConnectionLimits,
+    /// `queued.max.*`.
+    pub request_limits: RequestLimits,
+    /// `core.direct.listeners`, our own: for each of `listeners`, whether it shows every core as a node.
+    pub core_direct: Vec<bool>,
+    /// `connections.follow.window.ms`, our own; 0: never.
+    pub connections_follow_window_ms: i64,
     /// `fetch.max.bytes`.
     pub fetch_max_bytes: u32,
     /// `max.incremental.fetch.session.cache.slots`.
@@ -150,8 +159,11 @@ impl BrokerConfig {
         let mut notes = Vec::new();
         let listeners = listener::resolve(values, hostname)?;
         let directories = directories::resolve(values)?;
+        let node_id = node_id(values)?;
+        let names: Vec<&str> = listeners.bound.iter().map(|it| it.name.as_str()).collect();
+        let core_direct = connections::core_direct(values, node_id, &names)?;
         let config = Self {
-            node_id: node_id(values)?,
+            node_id,
             cluster_id: values.set("cluster.id").map(str::to_owned),
             broker_rack: values.set("broker.rack").map(str::to_owned),
             listeners: listeners.bound,
@@ -168,6 +180,10 @@ impl BrokerConfig {
             socket_receive_buffer_bytes: buffer_bytes(values, "socket.receive.buffer.bytes")?,
             socket_listen_backlog_size: values.u32("socket.listen.backlog.size")?,
             connections_max_idle_ms: values.i64("connections.max.idle.ms")?,
+            connection_limits: ConnectionLimits::resolve(values)?,
+            request_limits: RequestLimits::resolve(values)?,
+            core_direct,
+            connections_follow_window_ms: values.i64("connections.follow.window.ms")?,
             fetch_max_bytes: values.u32("fetch.max.bytes")?,
             fetch_session_slots: values.u32("max.incremental.fetch.session.cache.slots")?,
             request_timeout_ms: values.i32("request.timeout.ms")?,

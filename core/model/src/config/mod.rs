@@ -8,6 +8,7 @@
 
 pub mod broker;
 pub mod cleaner;
+pub mod connections;
 pub mod dynamic;
 pub mod group;
 pub mod key;

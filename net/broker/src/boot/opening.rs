@@ -48,6 +48,8 @@ pub struct Identity {
     pub directories: Vec<Directory>,
     /// One for each listener.
     pub endpoints: Vec<Endpoint>,
+    /// For each listener: one for each shard where it shows them, else none.
+    pub core_endpoints: Vec<Vec<Endpoint>>,
 }
 
 impl Identity {

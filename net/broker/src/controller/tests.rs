@@ -143,6 +143,7 @@ impl Rig {
             cluster_id: "c".to_owned(),
             directories: Vec::new(),
             endpoints: Vec::new(),
+            core_endpoints: Vec::new(),
         };
         Opening::new(Arc::new(identity), vec![Some(inventory)])
     }

@@ -2,6 +2,7 @@
 
 use pelton_machine::controller::{AlterableResource, ConfigChange, ConfigChanges, Refusal};
 use pelton_model::ErrorCode;
+use pelton_model::record_type::metadata::RESOURCE_BROKER;
 use pelton_protocol::codec::Str;
 use pelton_protocol::message::alter_configs::{
     self, AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse,
@@ -91,13 +92,19 @@ struct Outcome {
 
 async fn alter<E: Env>(
     client: &Client<E>,
-    resources: Vec<AlterableResource>,
+    mut resources: Vec<AlterableResource>,
     validate_only: bool,
 ) -> Vec<Outcome> {
     let identities: Vec<(i8, Str)> = resources
         .iter()
         .map(|resource| (resource.resource_type, Str::from(resource.name.as_str())))
         .collect();
+    let brokers = resources
+        .iter_mut()
+        .filter(|resource| resource.resource_type == RESOURCE_BROKER);
+    for resource in brokers {
+        resource.name = client.meant_broker(&resource.name);
+    }
     let command = Command::AlterConfigs {
         resources,
         validate_only,

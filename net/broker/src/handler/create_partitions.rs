@@ -19,7 +19,11 @@ use crate::shard::message;
 /// Serves one request.
 pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Handled {
     let asked: CreatePartitionsRequest = request.body()?;
-    let topics = asked.topics.iter().map(wanted).collect();
+    let topics = asked
+        .topics
+        .iter()
+        .map(|topic| wanted(client, topic))
+        .collect();
     let command = Command::CreatePartitions {
         topics,
         validate_only: asked.validate_only,
@@ -44,12 +48,13 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
     }))
 }
 
-fn wanted(topic: &CreatePartitionsTopic) -> NewPartitions {
+fn wanted<E: Env>(client: &Client<E>, topic: &CreatePartitionsTopic) -> NewPartitions {
+    let meant = |ids: &Vec<i32>| ids.iter().map(|&id| client.meant_node(id)).collect();
     let assignments = topic.assignments.as_ref();
     NewPartitions {
         name: topic.name.to_string(),
         count: topic.count,
-        assignments: assignments.map(|all| all.iter().map(|one| one.broker_ids.clone()).collect()),
+        assignments: assignments.map(|all| all.iter().map(|one| meant(&one.broker_ids)).collect()),
     }
 }
 

@@ -25,7 +25,8 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
         .iter()
         .map(|topic| topic.name.clone())
         .collect();
-    let topics = asked.topics.into_iter().map(wanted).collect();
+    let named = asked.topics.into_iter();
+    let topics = named.map(|topic| wanted(client, topic)).collect();
     let command = Command::CreateTopics {
         topics,
         validate_only: asked.validate_only,
@@ -52,7 +53,8 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
     }))
 }
 
-fn wanted(topic: CreatableTopic) -> controller::CreatableTopic {
+fn wanted<E: Env>(client: &Client<E>, topic: CreatableTopic) -> controller::CreatableTopic {
+    let meant = |ids: Vec<i32>| ids.into_iter().map(|id| client.meant_node(id)).collect();
     controller::CreatableTopic {
         name: topic.name.to_string(),
         num_partitions: topic.num_partitions,
@@ -60,7 +62,7 @@ fn wanted(topic: CreatableTopic) -> controller::CreatableTopic {
         assignments: topic
             .assignments
             .into_iter()
-            .map(|a| (a.partition_index, a.broker_ids))
+            .map(|a| (a.partition_index, meant(a.broker_ids)))
             .collect(),
         configs: topic
             .configs

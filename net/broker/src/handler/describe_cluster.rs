@@ -56,6 +56,7 @@ pub(crate) fn handle<E: Env>(client: &Client<E>, request: &Request) -> Handled {
             is_fenced: broker.fenced,
         })
         .collect();
+    client.dress_cluster(&mut response);
     if asked.include_cluster_authorized_operations {
         response.cluster_authorized_operations = authorized::CLUSTER_OPERATIONS;
     }

@@ -41,7 +41,7 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
     };
     let mut results = Vec::with_capacity(asked.resources.len());
     for resource in asked.resources {
-        results.push(result(&client.shard, resource, columns));
+        results.push(result(client, resource, columns));
         // Thousands of topics in one request are nothing unusual.
         client.shard.net.yield_now().await;
     }
@@ -52,14 +52,14 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
 }
 
 fn result<E: Env>(
-    shard: &Shard<E>,
+    client: &Client<E>,
     resource: DescribeConfigsResource,
     columns: Columns,
 ) -> DescribeConfigsResult {
     let name = resource.resource_name.as_str();
     let described = match resource.resource_type {
-        RESOURCE_TOPIC => topic_lines(shard, name, columns),
-        RESOURCE_BROKER => broker_lines(shard, name, columns),
+        RESOURCE_TOPIC => topic_lines(&client.shard, name, columns),
+        RESOURCE_BROKER => broker_lines(&client.shard, &client.meant_broker(name), columns),
         other => Err(invalid(format!("Unsupported resource type: {other}"))),
     };
     let told = DescribeConfigsResult {

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use pelton_model::ErrorCode;
+use pelton_model::{ErrorCode, ShardId};
 use pelton_protocol::codec::Str;
 use pelton_protocol::message::describe_log_dirs::{
     DescribableLogDirTopic, DescribeLogDirsPartition, DescribeLogDirsRequest,
@@ -34,7 +34,13 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
     let shard = &client.shard;
     let wanted = asked.topics.as_deref().map(wanted);
     let mut by_dir: BTreeMap<DirIndex, ByTopic> = BTreeMap::new();
-    for size in sizes(shard).await {
+    // Where every core is a node, each tells of its own: tools ask them all and add up.
+    let asked_shards: Vec<ShardId> = if client.is_core_direct() {
+        vec![shard.id]
+    } else {
+        shard.shards().collect()
+    };
+    for size in sizes(shard, asked_shards).await {
         let is_wanted = |wanted: &BTreeMap<&str, BTreeSet<i32>>| {
             let partitions = wanted.get(&*size.topic);
             partitions.is_some_and(|partitions| partitions.contains(&size.partition))
@@ -74,10 +80,10 @@ fn wanted(topics: &[DescribableLogDirTopic]) -> BTreeMap<&str, BTreeSet<i32>> {
     wanted
 }
 
-/// Asks every shard what its logs hold.
-async fn sizes<E: Env>(shard: &Rc<Shard<E>>) -> Vec<LogSize> {
+/// Asks shards what their logs hold.
+async fn sizes<E: Env>(shard: &Rc<Shard<E>>, peers: Vec<ShardId>) -> Vec<LogSize> {
     let mut sizes = Vec::new();
-    for peer in shard.shards() {
+    for peer in peers {
         if let Response::LogSizes(more) = shard.ask(peer, message::Request::LogSizes).await {
             sizes.extend(more);
         }

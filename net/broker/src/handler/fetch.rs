@@ -199,10 +199,16 @@ fn settle<E: Env>(shard: &Shard<E>, turn: Turn, plan: &mut Plan) -> Result<i32, 
 fn response<E: Env>(client: &Client<E>, plan: Plan) -> FetchResponse {
     let Plan {
         topics,
-        wanted,
+        mut wanted,
         read_committed,
         ..
     } = plan;
+    if client.is_core_direct() {
+        // Clients there know cores, and ask for the metadata when they are told of an error alone.
+        wanted
+            .iter_mut()
+            .for_each(|wanted| wanted.outcome.leader = None);
+    }
     let names_leader = wanted.iter().any(|wanted| wanted.outcome.leader.is_some());
     let mut responses: Vec<FetchableTopicResponse> = Vec::new();
     let mut last = None;

@@ -106,13 +106,14 @@ fn coordinator<E: Env>(client: &Client<E>, key: &Str, refusal: Option<ErrorCode>
             ..Coordinator::default()
         };
     }
-    let identity = client.shard.identity();
-    let told = &identity.endpoints[client.listener_index];
+    let partition = client.shard.group_partition(key);
+    let owner = partition.map_or(CONTROLLER_SHARD, |id| client.shard.owner(id));
+    let shown = client.shown_owner(owner);
     Coordinator {
         key: key.clone(),
-        node_id: identity.node_id.0,
-        host: told.host.clone(),
-        port: i32::from(told.port),
+        node_id: shown.id,
+        host: shown.endpoint.host.clone(),
+        port: i32::from(shown.endpoint.port),
         error_code: ErrorCode::None.code(),
         error_message: None,
     }

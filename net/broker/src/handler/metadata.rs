@@ -56,6 +56,7 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
     if asked.include_cluster_authorized_operations {
         response.cluster_authorized_operations = authorized::CLUSTER_OPERATIONS;
     }
+    client.dress_metadata(&mut response);
     Ok(request.respond(&response))
 }
 
@@ -133,6 +134,7 @@ async fn all_topics<E: Env>(client: &Client<E>, asked: &MetadataRequest, version
     };
     let image = client.shard.image();
     let mut response = head(client);
+    client.dress_metadata(&mut response);
     if key.cluster_operations {
         response.cluster_authorized_operations = authorized::CLUSTER_OPERATIONS;
     }
@@ -143,6 +145,7 @@ async fn all_topics<E: Env>(client: &Client<E>, asked: &MetadataRequest, version
         if key.topic_operations {
             tell_operations(&mut topic);
         }
+        client.dress_topic(&image, &mut topic);
         encoder.topic(&topic);
         pauses.after(&client.shard.net, &topic).await;
     }

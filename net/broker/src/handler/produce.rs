@@ -114,7 +114,7 @@ pub(crate) async fn begin<E: Env>(
         until_committed: decoded.acks == -1,
         deadline: now.plus_ms(timeout_ms),
     };
-    queue(shard, items, terms, timeout_ms, &group).await;
+    queue(client, items, terms, timeout_ms, &group).await;
     for (place, partition) in refused_records {
         let log_start = log_start(shard, partition).await;
         answer.response.responses[place.0].partition_responses[place.1].log_start_offset =
@@ -163,17 +163,20 @@ async fn log_start<E: Env>(shard: &Rc<Shard<E>>, partition: TopicPartition) -> i
 
 /// Hands the batches to their owners, in order: one message to each.
 async fn queue<E: Env>(
-    shard: &Rc<Shard<E>>,
+    client: &Client<E>,
     items: Vec<AppendItem>,
     terms: AppendTerms,
     timeout_ms: u64,
     group: &Rc<AppendGroup>,
 ) {
+    let shard = &client.shard;
+    let mut is_own = false;
     let mut remote: Vec<(ShardId, Vec<AppendItem>)> = Vec::new();
     for item in items {
         let owner = shard.owner(item.partition);
         if owner == shard.id {
             let place = item.index;
+            is_own = true;
             shard.append(item, place, terms, group);
         } else if let Some((_, batches)) = remote.iter_mut().find(|(known, _)| *known == owner) {
             batches.push(item);
@@ -181,7 +184,11 @@ async fn queue<E: Env>(
             remote.push((owner, vec![item]));
         }
     }
+    if is_own {
+        client.note_owner(shard.id);
+    }
     for (owner, items) in remote {
+        client.note_owner(owner);
         let request = message::Request::Append(AppendRequest {
             until_committed: terms.until_committed,
             timeout_ms,
@@ -477,7 +484,11 @@ impl ProduceAnswer {
     /// Encodes a complete answer behind what is in `out`.
     pub(crate) fn encode<E: Env>(mut self, client: &Client<E>, out: &mut Vec<Slice>) {
         let mut names_leader = false;
-        for (&(topic, partition), outcome) in self.places.iter().zip(self.group.take()) {
+        for (&(topic, partition), mut outcome) in self.places.iter().zip(self.group.take()) {
+            if client.is_core_direct() {
+                // Clients there know cores, and ask for the metadata when they are told of an error alone.
+                outcome.leader = None;
+            }
             let response = &mut self.response.responses[topic].partition_responses[partition];
             names_leader |= outcome.leader.is_some();
             fill(response, &outcome);

@@ -209,7 +209,7 @@ impl<E: Env> Shard<E> {
     }
 
     fn gauges(&self) -> Vec<(&'static str, &'static str, usize)> {
-        let budget = self.budget.borrow();
+        let memory = &self.memory;
         vec![
             (
                 "pelton_connections",
@@ -219,12 +219,12 @@ impl<E: Env> Shard<E> {
             (
                 "pelton_request_memory_bytes",
                 "Memory reserved for requests that are being received or answered.",
-                budget.used_bytes(),
+                memory.used_bytes(),
             ),
             (
                 "pelton_request_memory_waiting_connections",
                 "Connections that wait for request memory.",
-                budget.waiting_count(),
+                memory.waiting_count(),
             ),
             (
                 "pelton_waiting_fetches",

@@ -6,6 +6,7 @@
 
 use std::rc::Rc;
 
+use pelton_machine::budget::Pool;
 use pelton_model::ShardId;
 use pelton_transport::net::{Mesh, Net, TaskClass};
 
@@ -54,6 +55,15 @@ impl<E: Env> Shard<E> {
                 Message::SessionClosed(closed) => self.withdraw_interests(peer, closed),
                 Message::Unwatch(watch) => self.unwatch_for_peer(peer, watch),
                 Message::GroupReplies(wait, replies) => self.on_group_replies(wait, replies),
+                Message::Adopt(adoption) => self.adopt(*adoption),
+                Message::ReserveRemainder { holder, bytes } => {
+                    self.reserve_for_peer(peer, holder, bytes);
+                }
+                Message::RemainderGranted { holder, bytes } => {
+                    self.remainder_granted(holder, bytes);
+                }
+                Message::ReleaseRemainder { bytes } => self.release_from(Pool::Remainder, bytes),
+                Message::WithdrawRemainder { holder } => self.withdraw_for_peer(holder),
                 Message::Drained => {
                     self.drained_peers.set(self.drained_peers.get() + 1);
                 }
@@ -85,6 +95,9 @@ impl<E: Env> Shard<E> {
     /// Does what is asked here, on this shard; also for requests of the shard to itself.
     pub(crate) async fn serve(self: &Rc<Self>, request: Request) -> Response {
         match request {
+            Request::TakesMore { busy_percent } => {
+                Response::TakesMore(self.takes_more(busy_percent))
+            }
             Request::Read(read) => Response::Read(self.read(&read).await),
             Request::CloseSession(id) => {
                 self.close_session(id);

@@ -4,27 +4,31 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use pelton_machine::budget::HolderId;
+use pelton_machine::budget::Pool;
+use pelton_model::limits::ANSWER_STALL_MS_MAX;
 use pelton_model::{Monotonic, TopicId, TopicPartition};
 use pelton_storage::LogManifest;
 use pelton_transport::net::{Connection as _, Net, TaskClass};
 
 use super::Shard;
+use super::memory::count as count_one;
 use super::message::PartitionCheckpoint;
 use super::sync::for_each;
+use crate::connection::Registered;
 use crate::env::Env;
 
 /// How often deadlines are looked at.
 const TICK_MS: u64 = 100;
 /// A connection's receive buffer is given back after so long without a byte.
 const SILENCE_MS: u64 = 5_000;
+/// Every connection is looked at once in so many ticks.
+const VISIT_TICKS: usize = 10;
 /// Open files are looked at once in so many ticks.
 const SWEEP_TICKS: u64 = 10;
-/// All connections are looked at once in so many ticks.
-const CONNECTION_TICKS: usize = 10;
 /// Producers are expired once in so many ticks.
 const EXPIRY_TICKS: u64 = 600;
 
@@ -34,17 +38,17 @@ impl<E: Env> Shard<E> {
     /// Runs until the shard ends.
     pub(crate) async fn run_maintenance(self: Rc<Self>) {
         let mut tick = 0_u64;
-        let mut next_connection = HolderId(0);
         loop {
             self.net.sleep_until(self.net.now().plus_ms(TICK_MS)).await;
             tick += 1;
             let now = self.net.now();
             self.expire_commits();
             self.expire_watches(now);
-            next_connection = self.close_idle(now, next_connection);
+            self.visit_connections(now);
             self.sync_due(now);
             if tick.is_multiple_of(SWEEP_TICKS) && !self.is_stopping.get() {
                 self.store.tick();
+                self.look_at_load();
                 self.cool_logs().await;
                 self.sweep_logs(tick / SWEEP_TICKS).await;
             }
@@ -54,32 +58,69 @@ impl<E: Env> Shard<E> {
         }
     }
 
-    /// Looks at a share of the connections from `first` on, so that each is looked at once a second; says which is next.
-    fn close_idle(&self, now: Monotonic, first: HolderId) -> HolderId {
-        let idle_ms = u64::try_from(self.config.connections_max_idle_ms).ok();
+    /// Looks at a part of the connections, so that each has its turn once a second and a tick stays short with many; at all of
+    /// them while somebody waits for what they hold.
+    fn visit_connections(&self, now: Monotonic) {
+        let is_answer_wanted = self.memory.is_wanted(Pool::Answers);
+        let is_first_wanted = self.memory.is_wanted(Pool::First);
         let connections = self.connections.borrow();
-        let share = connections.len().div_ceil(CONNECTION_TICKS);
-        let mut next = HolderId(0);
-        for (index, (id, connection)) in connections.range(first..).enumerate() {
-            if index == share {
-                next = *id;
-                break;
-            }
-            let is_idle = idle_ms.is_some_and(|ms| connection.last_active.get().plus_ms(ms) <= now);
-            let is_silent = connection.last_active.get().plus_ms(SILENCE_MS) <= now;
-            if is_silent && !connection.is_silent.replace(true) {
-                connection.wake.notify();
-            }
-            let is_stalled = connection
-                .stall_deadline
-                .get()
-                .is_some_and(|deadline| deadline <= now);
-            if is_idle || is_stalled {
-                tracing::debug!(peer = %connection.socket.peer_addr(), is_idle, is_stalled, "closing a connection");
+        let share = connections.len().div_ceil(VISIT_TICKS);
+        let is_pressed = is_answer_wanted || is_first_wanted;
+        let count = if is_pressed { connections.len() } else { share };
+        let from = self.visited.get();
+        let ahead = connections.range((Bound::Excluded(from), Bound::Unbounded));
+        let round = ahead.chain(connections.range(..=from)).take(count);
+        for (&id, connection) in round {
+            self.visited.set(id);
+            self.visit(connection, now, is_answer_wanted, is_first_wanted);
+        }
+        if self.gate.is_overfull() {
+            let longest = connections.values().min_by_key(|it| it.last_active.get());
+            if let Some(connection) = longest {
+                count_one(&self.memory.pressure.idle_closed);
                 self.close_connection(connection);
             }
         }
-        next
+    }
+
+    fn visit(
+        &self,
+        connection: &Registered<E>,
+        now: Monotonic,
+        is_answer_wanted: bool,
+        is_first_wanted: bool,
+    ) {
+        let pressure = &self.memory.pressure;
+        let sent_bytes = connection.socket.sent_bytes();
+        if connection.sent_bytes.replace(sent_bytes) != sent_bytes {
+            connection.sent_at.set(now);
+            connection
+                .last_active
+                .set(connection.last_active.get().max(now));
+        }
+        let idle_ms = u64::try_from(self.config.connections_max_idle_ms).ok();
+        let is_idle = idle_ms.is_some_and(|ms| connection.last_active.get().plus_ms(ms) <= now);
+        let is_silent = connection.last_active.get().plus_ms(SILENCE_MS) <= now;
+        if is_silent && !connection.is_silent.replace(true) {
+            connection.wake.notify();
+        }
+        let is_stalled = connection.stall.get().is_some_and(|stall| {
+            stall.deadline <= now && (is_first_wanted || !stall.only_if_wanted)
+        });
+        let is_unread = is_answer_wanted
+            && connection.answer_bytes.get() > 0
+            && connection.sent_at.get().plus_ms(ANSWER_STALL_MS_MAX) <= now;
+        let reasons = [
+            (is_idle, &pressure.idle_closed),
+            (is_stalled, &pressure.stalled_frames),
+            (is_unread, &pressure.stalled_answers),
+        ];
+        if let Some((_, counter)) = reasons.into_iter().find(|(holds, _)| *holds) {
+            count_one(counter);
+            let peer = connection.socket.peer_addr();
+            tracing::debug!(%peer, is_idle, is_stalled, is_unread, "closing a connection");
+            self.close_connection(connection);
+        }
     }
 
     async fn expire_producers(&self) {

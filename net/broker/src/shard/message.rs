@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use pelton_machine::budget::HolderId;
 use pelton_machine::group;
 use pelton_machine::image::{MetadataDelta, MetadataImage};
 use pelton_machine::purgatory::Interest;
@@ -24,6 +25,7 @@ use pelton_model::{
 use pelton_storage::LogManifest;
 
 use super::directory::DirIndex;
+use super::migration::Adoption;
 use crate::boot::Opening;
 use crate::controller::{self, Answer};
 use crate::metrics::report::{ShardReport, Wanted};
@@ -62,6 +64,32 @@ pub enum Message {
     Fired(Vec<(i32, u32)>),
     /// From the shard of a fetch session to every other: it ended. Bound: one for each session.
     SessionClosed(Closed),
+    /// From a connection's shard to another that agreed: serve it from now on. Bound: one for each connection.
+    Adopt(Box<Adoption>),
+    /// From a connection's shard to the one that keeps the remainders of large frames: reserve. Bound: one for each connection.
+    ReserveRemainder {
+        /// The connection.
+        holder: HolderId,
+        /// How much.
+        bytes: usize,
+    },
+    /// Back, as soon as it is there. Bound: one for each reservation.
+    RemainderGranted {
+        /// The connection.
+        holder: HolderId,
+        /// How much.
+        bytes: usize,
+    },
+    /// To the keeper: given back. Bound: one for each reservation.
+    ReleaseRemainder {
+        /// How much.
+        bytes: usize,
+    },
+    /// To the keeper: the connection is gone. Bound: one for each connection.
+    WithdrawRemainder {
+        /// The connection.
+        holder: HolderId,
+    },
     /// From each shard to each other at a stop: no appends of mine are under way any more. Bound: one.
     Drained,
     /// From the shard that met it to every other: a log directory failed. Bound: one for each directory.
@@ -73,6 +101,12 @@ pub enum Message {
 /// What one shard asks of another.
 #[derive(Debug)]
 pub enum Request {
+    /// From a connection's shard to the one that its traffic goes to: would you serve it? One for each connection that is about to
+    /// move.
+    TakesMore {
+        /// How busy the asking shard is.
+        busy_percent: u8,
+    },
     /// From a connection's shard to the owner: appends batches of one Produce request. One for each request and owner.
     Append(AppendRequest),
     /// From a connection's shard to the owner: reads what is there. One for each Fetch, owner and stage.
@@ -112,6 +146,8 @@ pub enum Request {
 /// What comes back.
 #[derive(Debug)]
 pub enum Response {
+    /// To [`Request::TakesMore`].
+    TakesMore(bool),
     /// To [`Request::Append`]: one outcome for each item, and when the last was where.
     Appended(Vec<(u32, AppendOutcome)>, AppendStages),
     /// To [`Request::Read`]: one outcome for each item, in order.

@@ -15,11 +15,14 @@ pub(crate) mod calls;
 pub(crate) mod cleaner;
 pub(crate) mod credits;
 pub mod directory;
+pub mod gate;
 pub(crate) mod image;
 pub(crate) mod inbox;
 pub(crate) mod maintenance;
+pub(crate) mod memory;
 pub mod message;
 pub(crate) mod metadata;
+pub mod migration;
 pub mod progress;
 pub(crate) mod read;
 pub(crate) mod rest;
@@ -37,7 +40,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use pelton_machine::budget::{HolderId, MemoryBudget};
+use pelton_machine::budget::{BudgetSizes, HolderId, MemoryBudget};
 use pelton_machine::image::MetadataImage;
 use pelton_machine::purgatory::{Purgatory, Standing};
 use pelton_machine::session::Sessions;
@@ -54,8 +57,11 @@ use pelton_transport::net::{Mesh, Net};
 use self::append::Commits;
 use self::calls::Calls;
 use self::directory::DirectoryStates;
+use self::gate::ConnectionGate;
+use self::memory::Memory;
 use self::message::{PartitionCheckpoint, WatchId};
 use self::metadata::MetadataAnswers;
+use self::migration::Moves;
 use self::progress::Progress;
 use self::retention::LogStartWaiters;
 use self::slot::Slot;
@@ -114,11 +120,16 @@ pub struct Shard<E: Env> {
     /// Fetches of this shard, and group requests, that wait.
     waiting_fetches: RefCell<BTreeMap<WatchId, Rc<Notify>>>,
     next_watch: Cell<WatchId>,
-    pub(crate) budget: RefCell<MemoryBudget>,
+    pub(crate) memory: Memory,
+    pub(crate) moves: Moves,
+    pub(crate) gate: Arc<ConnectionGate>,
     /// Connections of this shard.
     pub(crate) connections: RefCell<BTreeMap<HolderId, Rc<Registered<E>>>>,
     pub(crate) next_connection: Cell<u64>,
+    /// This shard's part of the connections that there are descriptors for.
     pub(crate) connections_max: usize,
+    /// Where the round over all connections is.
+    pub(crate) visited: Cell<HolderId>,
     listener_stops: RefCell<Vec<Rc<Notify>>>,
     /// Producer ids that this shard may hand out.
     pub(crate) producer_ids: RefCell<Range<i64>>,
@@ -152,6 +163,8 @@ pub struct Shard<E: Env> {
 
 /// Partitions that maintenance looks at before other tasks run: some tens of microseconds on a cold cache.
 const SLOTS_PER_TURN: usize = 256;
+/// A connection's number: above these bits the shard that accepted it, so that it is unique in the process.
+const CONNECTION_BITS: u32 = 48;
 
 /// The shard that runs the controller and owns the log directory.
 pub(crate) const CONTROLLER_SHARD: ShardId = ShardId(0);
@@ -163,13 +176,14 @@ impl<E: Env> Shard<E> {
         net: E::Net,
         disk: E::Disk,
         mesh: E::Mesh,
-        budget: MemoryBudget,
-        connections_max: usize,
+        sizes: BudgetSizes,
+        gate: Arc<ConnectionGate>,
     ) -> Rc<Self> {
         let directories = DirectoryStates::new(configured(&config).len());
         let slots = config.fetch_session_slots;
         let sessions = session::sessions(slots, mesh.shard(), mesh.shard_count());
         let store = LogStore::new(disk);
+        let id = mesh.shard();
         store.set_prepare_options(PrepareOptions {
             fill_bytes_max: config.log_prepare_fill_bytes,
             reserve_bytes_max: config.log_prepare_reserve_bytes,
@@ -178,7 +192,7 @@ impl<E: Env> Shard<E> {
         Rc::new(Self {
             directories,
             store,
-            id: mesh.shard(),
+            id,
             shard_count: mesh.shard_count(),
             calls: Calls::new(mesh),
             settings: RefCell::new(Arc::clone(&config)),
@@ -202,10 +216,13 @@ impl<E: Env> Shard<E> {
             standing: RefCell::default(),
             waiting_fetches: RefCell::default(),
             next_watch: Cell::new(0),
-            budget: RefCell::new(budget),
+            moves: Moves::default(),
+            memory: Memory::new(MemoryBudget::new(sizes)),
             connections: RefCell::default(),
-            next_connection: Cell::new(0),
-            connections_max,
+            next_connection: Cell::new(u64::from(id.0) << CONNECTION_BITS),
+            connections_max: gate.descriptors_max() / sizes.shards.max(1),
+            gate,
+            visited: Cell::new(HolderId(0)),
             listener_stops: RefCell::default(),
             producer_ids: RefCell::new(0..0),
             controller: OnceCell::new(),

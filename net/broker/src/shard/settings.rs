@@ -9,9 +9,12 @@ use std::sync::Arc;
 use pelton_machine::image::{MetadataDelta, MetadataImage};
 use pelton_model::config::Settings;
 use pelton_model::config::broker::BrokerConfig;
+use pelton_model::config::connections::ConnectionLimits;
 use pelton_model::record_type::metadata::RESOURCE_BROKER;
 
-use super::{CONTROLLER_SHARD, Shard};
+use pelton_transport::net::{Net as _, TaskClass};
+
+use super::{CONTROLLER_SHARD, Shard, gate};
 use crate::env::Env;
 
 impl<E: Env> Shard<E> {
@@ -45,8 +48,28 @@ impl<E: Env> Shard<E> {
             }
         }
         self.metrics.follow(&settings.metrics);
+        if self.id == CONTROLLER_SHARD {
+            self.limit_connections(&settings.connection_limits);
+        }
         *self.settings.borrow_mut() = Arc::new(settings);
         true
+    }
+}
+
+impl<E: Env> Shard<E> {
+    /// Limits connections; what is said of hosts by name holds as soon as the system knows their addresses.
+    fn limit_connections(&self, limits: &ConnectionLimits) {
+        self.gate.set_limits(limits, &[]);
+        if !gate::names_hosts(limits) {
+            return;
+        }
+        let (net, gate, limits) = (self.net.clone(), Arc::clone(&self.gate), limits.clone());
+        self.net.spawn(TaskClass::Background, async move {
+            let asked = limits.clone();
+            let resolve = move || gate::resolve_overrides(&asked);
+            let resolved = net.run_blocking(resolve).await;
+            gate.set_limits(&limits, &resolved);
+        });
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pelton_broker::boot::{self as broker, Start};
 use pelton_broker::env::Env;
+use pelton_broker::shard::gate::ConnectionGate;
 use pelton_broker::shard::message::Message;
 use pelton_model::config::broker::BrokerConfig;
 use pelton_storage::disk::kernel::{Helper, KernelDisk};
@@ -100,14 +101,15 @@ impl std::error::Error for BootError {
 
 /// Runs the broker until it is asked to stop.
 pub(super) fn run(config: BrokerConfig, options: ServeOptions) -> Result<(), BootError> {
-    for address in broker::addresses(&config).map_err(BootError::Listen)? {
+    let addresses = broker::addresses(&config, options.cores.len());
+    for address in addresses.map_err(BootError::Listen)? {
         probe_bind(address)
             .map_err(|source| BootError::Listen(broker::BootError::Listen { address, source }))?;
     }
     let config = Arc::new(config);
     let on_listening = Mutex::new(Some(options.on_listening));
     let memory_bytes = memory_bytes();
-    let connections_max = connections_max();
+    let gate = ConnectionGate::new(connections_max());
     let boot_options = BootOptions {
         cores: options.cores,
         pinned: options.pinned,
@@ -119,6 +121,7 @@ pub(super) fn run(config: BrokerConfig, options: ServeOptions) -> Result<(), Boo
     let shard = move |context: ShardContext<Message>| {
         let config = Arc::clone(&config);
         let on_listening = Arc::clone(&on_listening);
+        let gate = Arc::clone(&gate);
         async move {
             let stop = context.stop();
             let start = Start::<Kernel> {
@@ -127,7 +130,7 @@ pub(super) fn run(config: BrokerConfig, options: ServeOptions) -> Result<(), Boo
                 disk: KernelDisk::new(ShardHelper(context.net.clone())),
                 mesh: context.mesh.clone(),
                 memory_bytes,
-                connections_max,
+                gate,
             };
             let tell = RefCell::new(on_listening);
             broker::run(start, stop, |serving| {

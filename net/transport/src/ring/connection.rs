@@ -22,7 +22,7 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 
 use super::driver::Driver;
 use super::readiness::Polled;
-use crate::net::Connection;
+use crate::net::{Connection, Detached};
 use crate::socket;
 
 /// Slices of one vectored write; longer answers take several.
@@ -41,10 +41,28 @@ pub struct RingConnection {
     peer: SocketAddr,
     listener: SocketAddr,
     received_run_bytes: Cell<usize>,
+    sent_bytes: Cell<u64>,
     closed: Cell<bool>,
 }
 
+/// A connection between two shards.
+struct Moving {
+    socket: OwnedFd,
+    peer: SocketAddr,
+    listener: SocketAddr,
+}
+
 impl RingConnection {
+    /// Takes a connection that another shard has given up.
+    pub(super) fn attach(driver: &Rc<Driver>, moving: Detached) -> io::Result<Self> {
+        let Moving {
+            socket,
+            peer,
+            listener,
+        } = moving.into_inner()?;
+        Ok(Self::new(driver, socket, peer, listener))
+    }
+
     /// Takes a connected, nonblocking socket.
     pub(super) fn new(
         driver: &Rc<Driver>,
@@ -61,6 +79,7 @@ impl RingConnection {
             peer,
             listener,
             received_run_bytes: Cell::new(0),
+            sent_bytes: Cell::new(0),
             closed: Cell::new(false),
         }
     }
@@ -100,6 +119,7 @@ impl RingConnection {
             match send_some(self.socket.get(), &slices[first..]) {
                 Ok(Sent { bytes, asked }) => {
                     run_bytes += bytes;
+                    self.sent_bytes.set(self.sent_bytes.get() + bytes as u64);
                     first += advance(&mut slices[first..], bytes);
                     if bytes < asked {
                         // The socket took what it has room for.
@@ -155,6 +175,19 @@ impl Connection for RingConnection {
         let sent = self.send_all(slices).await;
         slices.clear();
         sent
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.get()
+    }
+
+    fn detach(&self) -> io::Result<Detached> {
+        Ok(Detached::new(Moving {
+            // The old descriptor closes with `self`; the connection lives on in its double.
+            socket: self.socket.get().try_clone()?,
+            peer: self.peer,
+            listener: self.listener,
+        }))
     }
 
     fn shutdown(&self) {

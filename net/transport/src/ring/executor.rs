@@ -50,6 +50,8 @@ pub(super) struct Core {
     pub(super) queue: Rc<RunQueue>,
     pub(super) driver: Rc<Driver>,
     pub(super) timers: Rc<Timers>,
+    /// How long the thread has looked for work without finding any.
+    pub(super) spun_ns: Cell<u64>,
 }
 
 /// An executor of the current thread.
@@ -75,6 +77,7 @@ impl Executor {
             queue: RunQueue::new(Bell::new()?),
             driver: Rc::new(Driver::new()?),
             timers: Rc::default(),
+            spun_ns: Cell::new(0),
         };
         let spin = options.core.map_or(Duration::ZERO, |_| options.spin);
         Ok(Self {
@@ -159,6 +162,7 @@ impl Executor {
             queue,
             driver,
             timers,
+            ..
         } = &*self.core;
         let mut now = timers::now();
         timers.wake_due(now);
@@ -191,6 +195,7 @@ impl Executor {
             queue,
             driver,
             timers,
+            spun_ns,
         } = &*self.core;
         if !driver.is_handed_over() {
             driver.turn();
@@ -203,11 +208,10 @@ impl Executor {
             }
             queue.take_rung();
             let now = timers::now();
-            if !queue.is_empty() || first <= now {
-                return true;
-            }
-            if now.since(begin) >= self.spin_ns {
-                return false;
+            let has_work = !queue.is_empty() || first <= now;
+            if has_work || now.since(begin) >= self.spin_ns {
+                spun_ns.set(spun_ns.get() + now.since(begin));
+                return has_work;
             }
             std::hint::spin_loop();
         }

@@ -16,7 +16,7 @@ use super::executor::Core;
 use super::helper::Helper;
 use super::listener::RingListener;
 use super::timers;
-use crate::net::{Net, SocketOptions, TaskClass};
+use crate::net::{Detached, Load, Net, SocketOptions, TaskClass};
 
 /// Syncs that one shard has under way at once. ext4 lets them share its journal's commits: 64 dirty files take 124 ms one
 /// after the other, 3–4 ms with 8 to 16 threads, no less with 32.
@@ -119,6 +119,19 @@ impl Net for RingNet {
 
     async fn connect(&self, address: SocketAddr) -> io::Result<RingConnection> {
         RingConnection::connect(&self.0.core.driver, address).await
+    }
+
+    fn load(&self) -> Load {
+        let cpu_ns = crate::process::thread_cpu_ns();
+        Load {
+            cpu_ns,
+            busy_ns: Some(cpu_ns.saturating_sub(self.0.core.spun_ns.get())),
+            turns: None,
+        }
+    }
+
+    fn attach(&self, socket: Detached) -> io::Result<RingConnection> {
+        RingConnection::attach(&self.0.core.driver, socket)
     }
 
     fn random(&self, bytes: &mut [u8]) {

@@ -19,6 +19,8 @@ broker_keys! {
         "A plugin class that decides client quotas.";
     "config.providers" List "" any Low ClusterWide Ignored
         "Names of plugins that resolve placeholders in configuration values.";
+    "connections.follow.window.ms" Long "500" (min 0) Low ReadOnly Served
+        "Extension of Pelton: a connection whose requests go to one other core for two such windows moves there; 0: never.";
     "connections.max.idle.ms" Long "600000" any Medium ReadOnly Served
         "A connection without traffic for this long is closed.";
     "controller.quota.window.num" Int "11" (min 1) Low ReadOnly Ignored
@@ -27,6 +29,8 @@ broker_keys! {
         "The length of one sample of quotas on controller mutations.";
     "controller.socket.timeout.ms" Int "30000" any Medium ReadOnly Ignored
         "How long the broker waits for a controller's socket.";
+    "core.direct.listeners" List "" any Medium ReadOnly Served
+        "Extension of Pelton: listeners that show clients every core as a node of its own, core i on the listener's port + i.";
     "delete.records.purgatory.purge.interval.requests" Int "1" any Medium ReadOnly Ignored
         "How many finished record deletions Kafka's purgatory keeps before it is cleaned.";
     "early.start.listeners" List null any High ReadOnly Ignored
@@ -46,13 +50,13 @@ broker_keys! {
         "Which security protocol each listener name stands for.";
     "listeners" List "PLAINTEXT://:9092" any High PerBroker Served
         "The addresses this broker listens on, as NAME://host:port.";
-    "max.connection.creation.rate" Int "2147483647" (min 0) Medium ClusterWide Ignored
+    "max.connection.creation.rate" Int "2147483647" (min 0) Medium ClusterWide Served
         "Connections the broker accepts per second.";
-    "max.connections" Int "2147483647" (min 0) Medium ClusterWide Ignored
+    "max.connections" Int "2147483647" (min 0) Medium ClusterWide Served
         "Connections the broker holds at once.";
-    "max.connections.per.ip" Int "2147483647" (min 0) Medium ClusterWide Ignored
+    "max.connections.per.ip" Int "2147483647" (min 0) Medium ClusterWide Served
         "Connections held at once for one address.";
-    "max.connections.per.ip.overrides" String "" any Medium ClusterWide Ignored
+    "max.connections.per.ip.overrides" String "" any Medium ClusterWide Served
         "Limits for single addresses, as host:count, over the general one.";
     "max.incremental.fetch.session.cache.slots" Int "1000" (min 0) Medium ReadOnly Served
         "Incremental fetch sessions kept at once.";
@@ -79,10 +83,10 @@ broker_keys! {
         "Network threads in Kafka's broker; Pelton runs one thread per core.";
     "producer.purgatory.purge.interval.requests" Int "1000" any Medium ReadOnly Ignored
         "How many finished produces Kafka's purgatory keeps before it is cleaned.";
-    "queued.max.request.bytes" Long "-1" any Medium ReadOnly Ignored
-        "Request bytes that may wait for a thread; no limit below 1.";
-    "queued.max.requests" Int "500" (min 1) High ReadOnly Ignored
-        "Requests that may wait for a thread before reading stops.";
+    "queued.max.request.bytes" Long "-1" any Medium ReadOnly Served
+        "Memory that requests and their answers may hold, over all shards; a tenth of the machine's, at most 1 GiB, below 1.";
+    "queued.max.requests" Int "500" (min 1) High ReadOnly Served
+        "Produce requests that each shard has under way before it stops reading.";
     "quota.window.num" Int "11" (min 1) Low ReadOnly Ignored
         "Samples kept to measure client quotas.";
     "quota.window.size.seconds" Int "1" (min 1) Low ReadOnly Ignored

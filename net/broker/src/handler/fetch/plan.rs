@@ -218,6 +218,9 @@ impl Plan {
         let wait_ms = u64::try_from(fetch.max_wait_ms).unwrap_or(0);
         let bytes_min = usize::try_from(fetch.min_bytes).unwrap_or(0);
         let mut deadline = None;
+        for &owner in &self.owners {
+            client.note_owner(owner);
+        }
         loop {
             if let Some(turn) = self.turn
                 && !self.want_ready(client, turn)
