@@ -102,7 +102,7 @@ def groups(total):
     first.commit()
     step("committed", first.committed(TopicPartition(TOPIC, 0)), total)
     admin = KafkaAdminClient(bootstrap_servers=BROKER)
-    step("listed", group in [each[0] if isinstance(each, tuple) else each.group for each in admin.list_groups()], True)
+    step("listed", group in [each["group_id"] for each in admin.list_groups()], True)
     first.close()
     second = member(group)
     step("nothing is left", len(second.poll(timeout_ms=2000)), 0)

@@ -277,6 +277,16 @@ async fn read_small<D: Disk>(
             Err(StorageError::Corrupt { .. }) if size_bytes > 0 => break,
             Err(error) => return Err(error),
         };
+        if found.position == first.position && found.header.base_offset != first.header.base_offset
+        {
+            // Where the last reader stopped stood another batch: somebody writes to the file.
+            let path = segment.path(FileKind::Log);
+            return Err(StorageError::corrupt(
+                &path,
+                found.position,
+                Damage::Offsets,
+            ));
+        }
         let end = usize::try_from(found.end() - first.position).unwrap_or(usize::MAX);
         if options.up_to <= found.header.last_offset() || wanted < end {
             segment.remember_next(found);
@@ -284,7 +294,6 @@ async fn read_small<D: Disk>(
         }
         size_bytes = end;
     }
-    // The file may hold another batch than the one found only when somebody writes to it.
     let bytes = walk.block().0.slice(..size_bytes);
     let slices = if bytes.is_empty() {
         Vec::new()

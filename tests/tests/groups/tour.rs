@@ -46,12 +46,12 @@ fn joined(broker: &Broker, topic: &TestTopic, group: &str, count: usize) -> Vec<
     for member in &members {
         member.subscribe(&[&topic.name]).expect("a subscription");
     }
-    settle(&members, topic);
+    settle(&members, topic, group);
     members
 }
 
-/// Polls until every partition has an owner and nobody rebalances.
-fn settle(members: &[BaseConsumer], topic: &TestTopic) {
+/// Polls until all are members, every partition has an owner and nobody rebalances.
+fn settle(members: &[BaseConsumer], topic: &TestTopic, group: &str) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         for member in members {
@@ -62,11 +62,20 @@ fn settle(members: &[BaseConsumer], topic: &TestTopic) {
         if owned.len() == 2
             && shares.iter().sum::<usize>() == 2
             && shares.iter().all(|&n| n < 2 || members.len() == 1)
+            && is_stable(&members[0], group, members.len())
         {
             return;
         }
         assert!(Instant::now() < deadline, "owned: {owned:?}, {shares:?}");
     }
+}
+
+fn is_stable(member: &BaseConsumer, group: &str, count: usize) -> bool {
+    let groups = member.fetch_group_list(Some(group), PATIENCE).expect("an answer");
+    let of_group = |found: &rdkafka::groups::GroupInfo| {
+        found.state() == "Stable" && found.members().len() == count
+    };
+    groups.groups().iter().any(of_group)
 }
 
 fn owned(member: &BaseConsumer, topic: &TestTopic) -> Vec<i32> {

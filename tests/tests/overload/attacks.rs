@@ -238,7 +238,7 @@ fn endless_requests() {
                 answered += 1;
             }
         }
-        assert!(answered > 0);
+        assert!(answered > 0 || super::is_answered(&mut greedy));
     });
     assert!(seen.answers > 0);
     println!("beside endless requests: longest {:?}", seen.longest);

@@ -156,8 +156,8 @@ macro_rules! wire {
                             let (tag_number, tag_end) = reader.tag()?;
                             $($(
                                 if tag_number == $tag && $field.is_tagged(context.version) {
-                                    decoded.$field =
-                                        <$type as Wire>::read(reader, context.field($field.nullable))?;
+                                    let context = context.field($field.nullable).under_tag();
+                                    decoded.$field = <$type as Wire>::read(reader, context)?;
                                 }
                             )?)*
                             reader.finish_tag(tag_number, tag_end)?;
@@ -190,8 +190,9 @@ macro_rules! wire {
                                         $tag, $field, self, defaults, context.version
                                     )
                                 {
+                                    let context = context.field($field.nullable).under_tag();
                                     writer.tagged($tag, |writer| {
-                                        self.$field.write(writer, context.field($field.nullable));
+                                        self.$field.write(writer, context);
                                     });
                                 }
                             )?)*
@@ -216,7 +217,12 @@ macro_rules! wire {
                     reader: &mut Reader<'_>,
                     context: Context,
                 ) -> ::std::result::Result<Option<Self>, DecodeError> {
-                    if reader.int8()? < 0 {
+                    let is_null = if context.tagged {
+                        reader.unsigned_varint()? == 0
+                    } else {
+                        reader.int8()? < 0
+                    };
+                    if is_null {
                         Ok(None)
                     } else {
                         <Self as Wire>::read(reader, context).map(Some)
@@ -225,6 +231,7 @@ macro_rules! wire {
 
                 fn write_nullable(present: Option<&Self>, writer: &mut Writer, context: Context) {
                     match present {
+                        None if context.tagged => writer.unsigned_varint(0),
                         None => writer.int8(-1),
                         Some(present) => {
                             writer.int8(1);
@@ -253,7 +260,7 @@ macro_rules! visit_error_codes {
 #[macro_export]
 macro_rules! tag_is_due {
     ($tag:literal, $field:ident, $this:ident, $defaults:ident, $version:expr) => {
-        $field.is_tagged($version) && $this.$field != $defaults.$field
+        $field.is_tagged($version) && ($this.$field != $defaults.$field || $field.is_null_written())
     };
 }
 

@@ -97,7 +97,8 @@ pub struct Field {
     pub tag: Option<u32>,
     /// The versions in which it is tagged.
     pub tagged: Versions,
-    /// The default as written in the source: empty where it is the type's zero, `null` where it is null.
+    /// The default as written in the source: empty where it is the type's zero, `null` where it is null,
+    /// `written` where it is null and is written all the same.
     pub default: &'static str,
 }
 
@@ -114,6 +115,14 @@ impl Field {
     #[inline]
     pub const fn is_tagged(&self, version: i16) -> bool {
         self.versions.contains(version) && self.tagged.contains(version)
+    }
+
+    /// Whether null is written under the tag though it is the initial value: Kafka takes an absent struct for an empty one
+    /// where the schema's default is the JSON null and not the text.
+    #[must_use]
+    #[inline]
+    pub const fn is_null_written(&self) -> bool {
+        matches!(self.default.as_bytes(), b"written")
     }
 }
 

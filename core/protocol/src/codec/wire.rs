@@ -20,6 +20,8 @@ pub struct Context {
     pub flexible: bool,
     /// Whether the field may be null in this version.
     pub nullable: bool,
+    /// Whether the field stands under a tag, where a varint tells whether a struct is there.
+    pub tagged: bool,
 }
 
 impl Context {
@@ -29,6 +31,17 @@ impl Context {
     pub const fn field(self, nullable: Versions) -> Self {
         Self {
             nullable: nullable.contains(self.version),
+            tagged: false,
+            ..self
+        }
+    }
+
+    /// This context under a tag.
+    #[must_use]
+    #[inline]
+    pub const fn under_tag(self) -> Self {
+        Self {
+            tagged: true,
             ..self
         }
     }
@@ -121,6 +134,7 @@ const fn context<M: Message>(version: i16) -> Context {
         version,
         flexible: M::FLEXIBLE.contains(version),
         nullable: false,
+        tagged: false,
     }
 }
 

@@ -233,7 +233,7 @@ message_for! {
         subscribed_topic_regex: Option<Str>, 0+, nullable 0+;
         rebalance_timeout_ms: i32, 0+, default -1;
         server_assignor: Option<Str>, 0+, nullable 0+;
-        classic_member_metadata: Option<ClassicMemberMetadata>, 0+, nullable 0+ default null, tag 0 0+;
+        classic_member_metadata: Option<ClassicMemberMetadata>, 0+, nullable 0+ default written, tag 0 0+;
     }
 }
 

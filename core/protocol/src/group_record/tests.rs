@@ -1,3 +1,5 @@
+//! Records as a real Kafka writes them, byte for byte.
+
 use pelton_model::record_type::group::{
     ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue, ConsumerGroupMetadataKey,

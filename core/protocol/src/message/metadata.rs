@@ -176,6 +176,7 @@ impl MetadataEncoder {
             version,
             flexible: MetadataResponse::FLEXIBLE.contains(version),
             nullable: false,
+            tagged: false,
         }
     }
 }

@@ -142,7 +142,10 @@ fn compare_field(path: &str, field: &Field, schema: &Value, common: &Value) {
             Value::String(text) => default(text),
             Value::Number(number) => default(&number.to_string()),
             Value::Bool(truth) => default(&truth.to_string()),
-            // A default of null is written both ways.
+            // A default of null is written both ways; this one is so on the wire, too.
+            Value::Null if schema.get("default").is_some() && field.is_null_written() => {
+                "written".to_owned()
+            }
             Value::Null if schema.get("default").is_some() => "null".to_owned(),
             Value::Null => String::new(),
             Value::Array(_) | Value::Object(_) => panic!("{path}: default of an odd type"),

@@ -5,8 +5,7 @@ use pelton_protocol::message::consumer_group_heartbeat::{
     Assignment, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, TopicPartitions,
 };
 
-use super::Handled;
-use super::join_group::group_client;
+use super::{Handled, group_client};
 use crate::connection::Client;
 use crate::dispatch::Request;
 use crate::env::Env;

@@ -1,15 +1,13 @@
 //! JoinGroup: a member of a classic group asks for the next generation, and waits for the others.
 
-use pelton_machine::group::{
-    Client as GroupClient, Command, JoinGroup, JoinGroupReply, Protocol, Reply,
-};
+use pelton_machine::group::{Command, JoinGroup, JoinGroupReply, Protocol, Reply};
 use pelton_model::ErrorCode;
 use pelton_protocol::codec::Str;
 use pelton_protocol::message::join_group::{
     JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember,
 };
 
-use super::Handled;
+use super::{Handled, group_client};
 use crate::connection::Client;
 use crate::dispatch::Request;
 use crate::env::Env;
@@ -59,14 +57,6 @@ fn wanted<E: Env>(client: &Client<E>, request: &Request, asked: JoinGroupRequest
         requires_member_id: MEMBER_ID_VERSION <= request.version,
         skips_assignment: SKIP_ASSIGNMENT_VERSION <= request.version,
         random: client.random_bits(),
-    }
-}
-
-/// Who asks, in Kafka's form.
-pub(super) fn group_client<E: Env>(client: &Client<E>, request: &Request) -> GroupClient {
-    GroupClient {
-        id: request.client_id.clone().unwrap_or_default(),
-        host: Str::from(format!("/{}", client.peer_addr().ip())),
     }
 }
 

@@ -33,9 +33,13 @@ pub(crate) mod produce;
 pub(crate) mod sync_group;
 
 use pelton_machine::connection::Outcome;
+use pelton_machine::group::Client as GroupClient;
 use pelton_model::LeaderEpoch;
+use pelton_protocol::codec::Str;
 
-use crate::dispatch::Answer;
+use crate::connection::Client;
+use crate::dispatch::{Answer, Request};
+use crate::env::Env;
 
 /// The leader epoch that a client names; any negative one is none.
 pub(crate) fn known_epoch(epoch: i32) -> LeaderEpoch {
@@ -43,6 +47,14 @@ pub(crate) fn known_epoch(epoch: i32) -> LeaderEpoch {
         LeaderEpoch::NONE
     } else {
         LeaderEpoch(epoch)
+    }
+}
+
+/// Who asks, in Kafka's form.
+pub(crate) fn group_client<E: Env>(client: &Client<E>, request: &Request) -> GroupClient {
+    GroupClient {
+        id: request.client_id.clone().unwrap_or_default(),
+        host: Str::from(format!("/{}", client.peer_addr().ip())),
     }
 }
 

@@ -94,9 +94,11 @@ impl<E: Env> Shard<E> {
         let sent_bytes = connection.socket.sent_bytes();
         if connection.sent_bytes.replace(sent_bytes) != sent_bytes {
             connection.sent_at.set(now);
-            connection
-                .last_active
-                .set(connection.last_active.get().max(now));
+            // Who takes a long answer is not silent; a short one was gone with its request.
+            if connection.answer_bytes.get() > 0 {
+                let last = connection.last_active.get().max(now);
+                connection.last_active.set(last);
+            }
         }
         let idle_ms = u64::try_from(self.config.connections_max_idle_ms).ok();
         let is_idle = idle_ms.is_some_and(|ms| connection.last_active.get().plus_ms(ms) <= now);
