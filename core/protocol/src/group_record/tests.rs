@@ -172,6 +172,7 @@ fn consumer_members() {
         client_id: "console-consumer".into(),
         client_host: "/127.0.0.1".into(),
         subscribed_topic_names: vec!["t1".into()],
+        subscribed_topic_regex: Some(Str::default()),
         rebalance_timeout_ms: 300_000,
         ..ConsumerGroupMemberMetadataValue::default()
     };

@@ -118,7 +118,13 @@ fn structure(
         if row.is_tagged(version) && random.chance(60) {
             let mut bytes = Vec::new();
             field(row, version, flexible, true, random, &mut bytes);
+            // Under a tag a varint tells whether a struct is there.
+            if bytes == [0xff] && matches!(row.kind, Kind::Struct { .. }) {
+                bytes = vec![0];
+            }
             tagged.push((row.tag.unwrap(), bytes));
+        } else if row.is_tagged(version) && row.is_null_written() {
+            tagged.push((row.tag.unwrap(), vec![0]));
         }
     }
     tagged.sort_unstable();
