@@ -36,6 +36,13 @@ pub(crate) struct ShownNode<'a> {
     pub(crate) endpoint: &'a Endpoint,
 }
 
+/// What an answer tells of a broker, whatever the answer.
+struct Told<'a> {
+    id: &'a mut i32,
+    host: &'a mut Str,
+    port: &'a mut i32,
+}
+
 impl<E: Env> Client<E> {
     /// Where its listener shows the cores; empty when it shows the node.
     fn cores(&self) -> &[Endpoint] {
@@ -116,28 +123,42 @@ impl<E: Env> Client<E> {
         if !self.is_core_direct() {
             return;
         }
-        let own = self.shard.identity().node_id.0;
-        let mut brokers = Vec::new();
-        for broker in std::mem::take(&mut response.brokers) {
-            if broker.node_id != own {
-                brokers.push(broker);
-                continue;
-            }
-            for shown in self.shown_nodes() {
-                let mut core = broker.clone();
-                core.node_id = shown.id;
-                core.host = shown.endpoint.host.clone();
-                core.port = i32::from(shown.endpoint.port);
-                brokers.push(core);
-            }
-        }
-        response.brokers = brokers;
-        if response.controller_id == own {
-            response.controller_id = self.shown_owner(CONTROLLER_SHARD).id;
-        }
+        self.spread(&mut response.brokers, |broker| Told {
+            id: &mut broker.node_id,
+            host: &mut broker.host,
+            port: &mut broker.port,
+        });
+        self.dress_controller(&mut response.controller_id);
         let image = self.shard.image();
         for topic in &mut response.topics {
             self.dress_topic(&image, topic);
+        }
+    }
+
+    /// Puts the cores that are shown in the node's place.
+    fn spread<B: Clone>(&self, brokers: &mut Vec<B>, told: impl Fn(&mut B) -> Told<'_>) {
+        let own = self.shard.identity().node_id.0;
+        let Some(at) = brokers
+            .iter_mut()
+            .position(|broker| *told(broker).id == own)
+        else {
+            return;
+        };
+        let cores = self.shown_nodes().into_iter().map(|shown| {
+            let mut core = brokers[at].clone();
+            let fields = told(&mut core);
+            *fields.id = shown.id;
+            *fields.host = shown.endpoint.host.clone();
+            *fields.port = i32::from(shown.endpoint.port);
+            core
+        });
+        let cores: Vec<B> = cores.collect();
+        brokers.splice(at..=at, cores);
+    }
+
+    fn dress_controller(&self, id: &mut i32) {
+        if *id == self.shard.identity().node_id.0 {
+            *id = self.shown_owner(CONTROLLER_SHARD).id;
         }
     }
 
@@ -170,25 +191,12 @@ impl<E: Env> Client<E> {
         if !self.is_core_direct() {
             return;
         }
-        let own = self.shard.identity().node_id.0;
-        let mut brokers = Vec::new();
-        for broker in std::mem::take(&mut response.brokers) {
-            if broker.broker_id != own {
-                brokers.push(broker);
-                continue;
-            }
-            for shown in self.shown_nodes() {
-                let mut core = broker.clone();
-                core.broker_id = shown.id;
-                core.host = shown.endpoint.host.clone();
-                core.port = i32::from(shown.endpoint.port);
-                brokers.push(core);
-            }
-        }
-        response.brokers = brokers;
-        if response.controller_id == own {
-            response.controller_id = self.shown_owner(CONTROLLER_SHARD).id;
-        }
+        self.spread(&mut response.brokers, |broker| Told {
+            id: &mut broker.broker_id,
+            host: &mut broker.host,
+            port: &mut broker.port,
+        });
+        self.dress_controller(&mut response.controller_id);
     }
 }
 

@@ -70,11 +70,11 @@ fn scrape(at: &str) -> prometheus::Scrape {
     prometheus::parse(body).unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
-// Goal: every metric is in the list for users. Method: the families of a scrape against ARCHITECTURE's neighbour, METRICS.md.
+// Goal: every metric is in the list for users. Method: the families of a scrape against net/broker/METRICS.md.
 #[test]
 fn every_metric_is_documented() {
     let Some(broker) = start() else { return };
-    let documented = include_str!("../../../METRICS.md");
+    let documented = include_str!("../../../net/broker/METRICS.md");
     for family in scrape(&metrics_address(&broker)).families() {
         assert!(documented.contains(&format!("`{family}`")), "{family} is not in METRICS.md");
     }

@@ -23,7 +23,7 @@ pub struct Entry {
 /// The text is not a properties file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedEscape {
-    /// The line of the broken `\uXXXX`, from 1.
+    /// The line of the broken escape of a character by its number, from 1.
     pub line: usize,
 }
 
