@@ -55,7 +55,8 @@ pub use crate::process::Usage;
 pub use crate::report::report;
 pub use crate::setup::Target;
 
-/// Runs the command line of this process and returns its exit code: 0, 1 for an error, 3 when anything was shed.
+/// Runs the command line of this process and returns its exit code: 0, 1 for an error, 3 when anything was shed, or an
+/// expectation was missed or unknown.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();

@@ -107,7 +107,8 @@ fn seeds_of_the_budget() {
 #[test]
 fn seeds_with_vanishing_records() {
     let vanished = check_budget(run_vanishing, VANISHING_BUDGET);
-    assert!(0 < vanished, "nothing ever went");
+    let is_budget = number("PELTON_SIM_SEED").or(number("PELTON_SIM_SEEDS")).is_none();
+    assert!(0 < vanished || !is_budget, "nothing ever went");
 }
 
 // Goal: a connection moves to the shard that its requests go to, once, and its client notices nothing; without the setting it stays.

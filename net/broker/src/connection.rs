@@ -238,7 +238,7 @@ impl<E: Env> ConnectionTask<E> {
         let Frame { bytes, reserved } = frame;
         let frame_bytes = bytes.len();
         self.beginning = reserved;
-        let request = match Request::parse(bytes) {
+        let request = match Request::parse(bytes, self.client.shard.metrics.is_on) {
             Ok(request) => request,
             Err(problem) => {
                 self.settle_all().await?;
@@ -283,7 +283,8 @@ impl<E: Env> ConnectionTask<E> {
         }
     }
 
-    /// Lets others have their turn after so many requests in a row: a peer that always has more is not alone.
+    /// Lets others have their turn after so many requests without a wait: a peer that always has more is not alone. A batch of a
+    /// peer that waits for its answers stays whole, and leaves with one write.
     async fn pause(&mut self) {
         self.run += 1;
         if self.run == REQUESTS_RUN_MAX {
@@ -385,12 +386,17 @@ impl<E: Env> ConnectionTask<E> {
         loop {
             let received = {
                 let mut woken = pin!(registered.wake.notified());
+                let run = &mut self.run;
                 poll_fn(|context| {
                     // An answer that is ready leaves before more is taken in.
                     if woken.as_mut().poll(context).is_ready() {
                         return Poll::Ready(None);
                     }
-                    Pin::new(&mut receiving).poll(context).map(Some)
+                    let received = Pin::new(&mut receiving).poll(context).map(Some);
+                    if received.is_pending() {
+                        *run = 0;
+                    }
+                    received
                 })
                 .await
             };

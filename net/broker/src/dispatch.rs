@@ -26,12 +26,13 @@ pub(crate) struct Request {
     /// Where the body begins in the frame.
     pub(crate) body_start: usize,
     /// The error codes of its response.
-    errors: RefCell<Vec<i16>>,
+    errors: Option<RefCell<Vec<i16>>>,
 }
 
 impl Request {
-    /// Reads the header; the error says why the connection must be closed.
-    pub(crate) fn parse(frame: BytesMut) -> Result<Self, String> {
+    /// Reads the header; the error says why the connection must be closed. `counts_errors`: whether somebody wants to know
+    /// of the error codes that are answered.
+    pub(crate) fn parse(frame: BytesMut, counts_errors: bool) -> Result<Self, String> {
         let (Some(key), Some(version)) = (int16_at(&frame, 0), int16_at(&frame, 2)) else {
             return Err("a header is cut short".to_owned());
         };
@@ -47,7 +48,7 @@ impl Request {
                     client_id: None,
                     frame,
                     body_start: 8,
-                    errors: RefCell::default(),
+                    errors: counts_errors.then(RefCell::default),
                 })
             }
             Admission::Serve(row) => {
@@ -62,7 +63,7 @@ impl Request {
                     client_id: header.client_id,
                     frame,
                     body_start,
-                    errors: RefCell::default(),
+                    errors: counts_errors.then(RefCell::default),
                 })
             }
         }
@@ -90,9 +91,10 @@ impl Request {
 
     /// Notes the error codes of a response, to be counted when the request is done.
     pub(crate) fn note_errors<M: Message>(&self, response: &M) {
+        let Some(errors) = &self.errors else { return };
         response.visit_error_codes(&mut |code| {
             if code != 0 {
-                self.errors.borrow_mut().push(code);
+                errors.borrow_mut().push(code);
             }
         });
     }
@@ -190,10 +192,9 @@ pub(crate) async fn begin<E: Env>(client: &Client<E>, request: Request) -> Begun
             handler::consumer_group_describe::handle(client, &request).await
         }
     };
-    let errors = request.errors.take();
-    client
-        .shard
-        .metrics
-        .count_error_codes(row.key.code(), &errors);
+    if let Some(errors) = &request.errors {
+        let metrics = &client.shard.metrics;
+        metrics.count_error_codes(row.key.code(), &errors.take());
+    }
     Begun::Done(outcome.unwrap_or_else(|problem| client.refuse(&problem)))
 }

@@ -36,8 +36,6 @@ pub struct Load {
     pub cpu_ns: u64,
     /// Time outside of waiting for the kernel, nanoseconds, where the runtime counts it.
     pub busy_ns: Option<u64>,
-    /// Turns of the event loop, where the runtime counts them.
-    pub turns: Option<u64>,
 }
 
 /// A connected socket between two shards.
@@ -104,7 +102,6 @@ pub trait Net: Clone + 'static {
         Load {
             cpu_ns: crate::process::thread_cpu_ns(),
             busy_ns: None,
-            turns: None,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! 1. All brokers of a scenario run on the same cores, this client on others, and take turns in every round.
 //! 2. Before each round memory is warmed (a scratch file is written and removed) and what earlier rounds left to write back
 //!    is written, so that no round pays for another.
-//! 3. A load runs once unmeasured on each broker before the first round.
+//! 3. A load runs once unmeasured on each broker before the first round; not on the limit, which has nothing to warm but its pages.
 
 pub(crate) mod broker;
 pub(crate) mod figures;

@@ -63,7 +63,6 @@ pub(super) fn read(
     Ok(Resident::Whole)
 }
 
-const PAGE_BYTES: u64 = 4096;
 /// The number of the system call, the same on every architecture; libc does not name it everywhere.
 const CACHESTAT: libc::c_long = 451;
 
@@ -107,9 +106,9 @@ pub(super) fn is_resident(file: &OwnedFd, position: u64, size_bytes: usize) -> b
             0_u32,
         )
     };
-    let first = position / PAGE_BYTES;
-    let end = (position + size_bytes as u64).div_ceil(PAGE_BYTES);
-    // Pages may be larger than the smallest: then fewer are counted as missing, never more.
+    let page_bytes = rustix::param::page_size() as u64;
+    let first = position / page_bytes;
+    let end = (position + size_bytes as u64).div_ceil(page_bytes);
     code != 0 || end - first <= counts.cached
 }
 

@@ -9,6 +9,7 @@
 use std::io;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use pelton_model::Offset;
 use pelton_model::batch::HEADER_BYTES;
 use pelton_model::slice::{FileRange, Slice};
@@ -277,8 +278,7 @@ async fn read_small<D: Disk>(
             Err(StorageError::Corrupt { .. }) if size_bytes > 0 => break,
             Err(error) => return Err(error),
         };
-        if found.position == first.position && found.header.base_offset != first.header.base_offset
-        {
+        if size_bytes == 0 && found.header != first.header {
             // Where the last reader stopped stood another batch: somebody writes to the file.
             let path = segment.path(FileKind::Log);
             return Err(StorageError::corrupt(
@@ -294,7 +294,13 @@ async fn read_small<D: Disk>(
         }
         size_bytes = end;
     }
-    let bytes = walk.block().0.slice(..size_bytes);
+    let block = walk.block().0;
+    // An answer that waits for its reader holds no more than twice its bytes.
+    let bytes = if size_bytes < block.len() / 2 {
+        Bytes::copy_from_slice(&block[..size_bytes])
+    } else {
+        block.slice(..size_bytes)
+    };
     let slices = if bytes.is_empty() {
         Vec::new()
     } else {

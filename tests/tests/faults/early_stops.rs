@@ -72,6 +72,8 @@ fn of_the_process() {
     let listen = broker.address().to_string();
     let marker = broker.data_dir().join(".kafka_cleanshutdown");
     for ms in [0, 2, 5, 10, 15, 20, 30, 40, 60, 80] {
+        // One that was stopped before it read the marker of the run before leaves it.
+        let was_marked = marker.exists();
         let mut command = std::process::Command::new(binary());
         command.args(serve(broker.data_dir(), &listen, 2)).stdin(Stdio::null());
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it");
@@ -90,7 +92,7 @@ fn of_the_process() {
         };
         let told = String::from_utf8_lossy(&output.stderr);
         let did_serve = told.contains("listening on");
-        assert!(did_serve || !marker.exists(), "after {ms} ms: marked clean\n{told}");
+        assert!(did_serve || was_marked || !marker.exists(), "after {ms} ms: marked clean\n{told}");
     }
     broker.start_again();
     for partition in (0..300).step_by(10) {

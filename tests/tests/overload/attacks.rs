@@ -222,8 +222,8 @@ impl Outbox {
     }
 }
 
-/// Goal: a peer that always has another request does not hold the others up. Method: one connection with a hundred thousand small
-/// requests in its socket; how long others wait.
+/// Goal: a peer that always has another request does not hold the others up. Method: one connection that fills its socket
+/// with small requests; others are answered, and it says how long they waited.
 #[test]
 fn endless_requests() {
     let Some(broker) = Broker::start_own(options(1, &[])) else { return };

@@ -143,15 +143,6 @@ impl MemoryBudget {
         is_there
     }
 
-    /// Takes up to `wanted` bytes for an answer that can do with less, and never the last half, which is for answers that
-    /// cannot. Release it with [`MemoryBudget::release_from`].
-    pub fn lease_for_answer(&mut self, wanted: usize) -> usize {
-        let queue = self.queue_mut(Pool::Answers);
-        let bytes = wanted.min((queue.size / 2).saturating_sub(queue.used));
-        queue.used += bytes;
-        bytes
-    }
-
     /// Counts an answer that is there already.
     pub fn charge_answer(&mut self, bytes: usize) {
         self.queue_mut(Pool::Answers).used += bytes;

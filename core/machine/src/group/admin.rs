@@ -39,7 +39,7 @@ impl Group {
                 now,
                 retention_ms,
                 age_from,
-                |topic| self.is_subscribed_to(topic),
+                self.subscriptions(),
                 count_max,
             ),
             None => (Vec::new(), self.hard.offsets.is_empty()),

@@ -63,6 +63,10 @@ impl Command {
                 Reply::JoinGroup(JoinGroupReply::refused(error, join.member_id.clone()))
             }
             Self::SyncGroup(_) => Reply::SyncGroup(SyncGroupReply::refused(error)),
+            // Members of a group that is being loaded are to stay.
+            Self::Heartbeat(_) if error == ErrorCode::CoordinatorLoadInProgress => {
+                Reply::Heartbeat(ErrorCode::None)
+            }
             Self::Heartbeat(_) => Reply::Heartbeat(error),
             Self::LeaveGroup(_) => Reply::LeaveGroup(LeaveGroupReply {
                 error,

@@ -255,7 +255,7 @@ impl GroupShard {
         }
         let group_id = delete.group_id.clone();
         self.in_group(now, image, &group_id, |group, scene| {
-            let is_subscribed = |topic: &Str| group.is_subscribed_to(topic);
+            let is_subscribed = group.subscriptions();
             let outcomes = group.hard.offsets.delete(scene, delete, is_subscribed);
             scene.reply(token, reply(ErrorCode::None, outcomes));
         })

@@ -96,10 +96,12 @@ impl Group {
         }
     }
 
-    /// Whether a member reads the topic.
-    pub(super) fn is_subscribed_to(&self, topic: &Str) -> bool {
-        match &self.hard.consumer {
-            Some(consumer) => consumer.is_subscribed_to(topic),
+    /// Says of a topic whether a member reads it; what members want is looked up once.
+    pub(super) fn subscriptions(&self) -> impl Fn(&Str) -> bool {
+        let consumer = self.hard.consumer.as_ref();
+        let names = consumer.map(|consumer| consumer.topic_names());
+        move |topic| match &names {
+            Some(names) => names.contains(topic),
             None => self.classic.is_subscribed_to(topic),
         }
     }
@@ -355,14 +357,6 @@ impl GroupShard {
     #[must_use]
     pub fn offset_count(&self) -> usize {
         self.offset_count
-    }
-
-    /// All committed offsets: group, topic, partition, value.
-    pub fn offsets(&self) -> impl Iterator<Item = (&Str, &Str, i32, &OffsetCommitValue)> {
-        self.groups.iter().flat_map(|(group_id, group)| {
-            let with_group = move |(topic, partition, value)| (group_id, topic, partition, value);
-            group.hard.offsets.iter().map(with_group)
-        })
     }
 
     /// Lets `act` decide about a group, if there is one, and applies the records.

@@ -14,22 +14,14 @@ use crate::Str;
 use crate::id::TopicId;
 
 macro_rules! group_records {
-    ($($(#[$doc:meta])* $variant:ident($key:ident by $group:ident, $value:ident) = $number:literal,)+) => {
-        /// A record of `__consumer_offsets`; [`GroupRecord::key_type`] is the number its key begins with.
+    ($($(#[$doc:meta])* $variant:ident($key:ident by $group:ident, $value:ident),)+) => {
+        /// A record of `__consumer_offsets`.
         #[derive(Clone, Debug, PartialEq)]
         pub enum GroupRecord {
             $($(#[$doc])* $variant($key, Option<$value>),)+
         }
 
         impl GroupRecord {
-            /// The number that the record's key begins with.
-            #[must_use]
-            pub fn key_type(&self) -> i16 {
-                match self {
-                    $(Self::$variant(..) => $number,)+
-                }
-            }
-
             /// The group that the record is about.
             #[must_use]
             pub fn group_id(&self) -> &Str {
@@ -51,37 +43,37 @@ macro_rules! group_records {
 
 group_records! {
     /// A committed offset, as Kafka before 0.9 keyed it.
-    LegacyOffsetCommit(LegacyOffsetCommitKey by group, LegacyOffsetCommitValue) = 0,
+    LegacyOffsetCommit(LegacyOffsetCommitKey by group, LegacyOffsetCommitValue),
     /// A committed offset.
-    OffsetCommit(OffsetCommitKey by group, OffsetCommitValue) = 1,
+    OffsetCommit(OffsetCommitKey by group, OffsetCommitValue),
     /// A generation of a classic group.
-    GroupMetadata(GroupMetadataKey by group, GroupMetadataValue) = 2,
+    GroupMetadata(GroupMetadataKey by group, GroupMetadataValue),
     /// The epoch of a consumer group.
-    ConsumerGroupMetadata(ConsumerGroupMetadataKey by group_id, ConsumerGroupMetadataValue) = 3,
+    ConsumerGroupMetadata(ConsumerGroupMetadataKey by group_id, ConsumerGroupMetadataValue),
     /// The partitions that a consumer group was last told of; written by Kafka before 4.1.
     ConsumerGroupPartitionMetadata(
         ConsumerGroupPartitionMetadataKey by group_id, ConsumerGroupPartitionMetadataValue
-    ) = 4,
+    ),
     /// A member of a consumer group and what it wants.
     ConsumerGroupMemberMetadata(
         ConsumerGroupMemberMetadataKey by group_id, ConsumerGroupMemberMetadataValue
-    ) = 5,
+    ),
     /// The epoch of a consumer group's target assignment.
     ConsumerGroupTargetAssignmentMetadata(
         ConsumerGroupTargetAssignmentMetadataKey by group_id, ConsumerGroupTargetAssignmentMetadataValue
-    ) = 6,
+    ),
     /// What a member of a consumer group should hold.
     ConsumerGroupTargetAssignmentMember(
         ConsumerGroupTargetAssignmentMemberKey by group_id, ConsumerGroupTargetAssignmentMemberValue
-    ) = 7,
+    ),
     /// What a member of a consumer group holds.
     ConsumerGroupCurrentMemberAssignment(
         ConsumerGroupCurrentMemberAssignmentKey by group_id, ConsumerGroupCurrentMemberAssignmentValue
-    ) = 8,
+    ),
     /// The topics that a consumer group's pattern stands for.
     ConsumerGroupRegularExpression(
         ConsumerGroupRegularExpressionKey by group_id, ConsumerGroupRegularExpressionValue
-    ) = 16,
+    ),
 }
 
 /// Keys of a group and nothing more.

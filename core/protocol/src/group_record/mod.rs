@@ -129,7 +129,8 @@ fn read_value<V: Message>(value: Option<&Bytes>) -> Result<Option<V>, GroupRecor
     };
     let message = V::NAME;
     let body = |cause| GroupRecordError::Body { message, cause };
-    let mut reader = Reader::shared(value);
+    // Copies: a member's few bytes must not keep the piece of the log that they were read with.
+    let mut reader = Reader::new(value);
     let version = reader.int16().map_err(body)?;
     if !V::VERSIONS.contains(version) {
         return Err(GroupRecordError::UnknownVersion { message, version });

@@ -20,8 +20,6 @@ use crate::shard::Shard;
 use crate::shard::message::{Request, Response};
 use crate::shard::slot::Slot;
 
-/// Partitions that are looked at without a pause.
-const PARTITIONS_PER_TURN: usize = 512;
 /// More partitions than this are sorted elsewhere.
 const SORTED_HERE_MAX: usize = 2_048;
 
@@ -122,14 +120,9 @@ impl<E: Env> Shard<E> {
     }
 
     async fn partition_reports(self: &Rc<Self>) -> (Vec<PartitionReport>, PartitionSums) {
-        let slots = self.all_slots();
-        let mut rows = Vec::with_capacity(slots.len());
-        for (number, slot) in slots.iter().enumerate() {
-            if number > 0 && number.is_multiple_of(PARTITIONS_PER_TURN) {
-                self.net.yield_now().await;
-            }
-            rows.push(partition_report(slot));
-        }
+        let mut rows = Vec::new();
+        self.for_each_slot(|slot| rows.push(partition_report(slot)))
+            .await;
         let count_max = self.metrics.partitions_max;
         if rows.len() <= SORTED_HERE_MAX {
             return select(rows, count_max);
@@ -185,14 +178,6 @@ impl<E: Env> Shard<E> {
                 "pelton_shard_busy_seconds_total",
                 "Time that the shard spent outside of waiting for the kernel: its rate is the shard's utilisation.",
                 busy_ns,
-            );
-        }
-        if let Some(turns) = load.turns {
-            put(
-                Kind::Counter,
-                "pelton_shard_loop_turns_total",
-                "Turns of the shard's event loop.",
-                turns,
             );
         }
         for (name, help, value) in self.gauges() {

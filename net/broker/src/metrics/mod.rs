@@ -72,7 +72,7 @@ counters! {
     connections_accepted "pelton_connections_accepted_total"
         "Connections of clients that were accepted.";
     connections_refused "pelton_connections_refused_total"
-        "Connections that were closed at once: too many, or the shard stops.";
+        "Connections that were closed at once: there were too many.";
     connections_malformed "pelton_connections_malformed_total"
         "Connections that were closed for bytes that are no request.";
     append_writes "pelton_append_writes_total"

@@ -75,7 +75,8 @@ impl<E: Env> Shard<E> {
             self.visit(connection, now, is_answer_wanted, is_first_wanted);
         }
         if self.gate.is_overfull() {
-            let longest = connections.values().min_by_key(|it| it.last_active.get());
+            let open = connections.values().filter(|it| !it.is_closed.get());
+            let longest = open.min_by_key(|it| it.last_active.get());
             if let Some(connection) = longest {
                 count_one(&self.memory.pressure.idle_closed);
                 self.close_connection(connection);
@@ -90,6 +91,9 @@ impl<E: Env> Shard<E> {
         is_answer_wanted: bool,
         is_first_wanted: bool,
     ) {
+        if connection.is_closed.get() {
+            return;
+        }
         let pressure = &self.memory.pressure;
         let sent_bytes = connection.socket.sent_bytes();
         if connection.sent_bytes.replace(sent_bytes) != sent_bytes {

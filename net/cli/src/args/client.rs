@@ -212,7 +212,7 @@ pub(crate) struct ConsumeArgs {
     /// it begins without committed offsets (beginning or end)
     #[arg(long, short = 'g', value_name = "GROUP", conflicts_with = "partition")]
     pub(crate) group: Option<String>,
-    /// Commit the group's offsets this often; they are also committed at the end
+    /// Commit the group's offsets this often, and at the end; with --max at the end only
     #[arg(long, value_name = "SECONDS", default_value_t = 5, requires = "group")]
     pub(crate) commit_every: u16,
     /// Leave the group's offsets as they are

@@ -4,7 +4,7 @@
 //! 1. what is committed was printed and flushed before;
 //! 2. without `--follow` the command ends when its partitions have come to the ends that were there when it began, and leaves the group.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pelton_client::{
     Client, ClientError, ConsumedRecord, GroupConsumer, GroupOptions, OffsetQuery, OffsetReset,
@@ -56,6 +56,10 @@ pub(super) async fn consume(
         output::written(printer.print(records.iter()))?;
     }
     if args.max.is_some() && !args.no_commit {
+        // What a rebalance took away is another member's to commit.
+        let held = member.positions().into_iter();
+        let held: BTreeSet<_> = held.map(|at| (at.topic, at.partition)).collect();
+        printed.retain(|key, _| held.contains(key));
         member.commit_offsets(printed).await.map_err(failed)?;
     }
     member.close().await.map_err(failed)

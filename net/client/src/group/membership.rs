@@ -122,20 +122,22 @@ impl<N: Net> Membership<N> {
         self.fenced.borrow().clone().map_or(Ok(()), Err)
     }
 
-    /// Joins and waits for the assignment, however many rebalances that takes.
+    /// The member has taken its partitions over: it says so from now on.
+    pub(crate) fn settle(self: &Rc<Self>) {
+        self.standing.set(Standing::Stable);
+        self.beat();
+    }
+
+    /// Joins and waits for the assignment, however many rebalances that takes. [`Membership::settle`] follows.
     pub(crate) async fn join(
-        self: &Rc<Self>,
+        &self,
         topics: &[Str],
         owned: &TopicPartitions,
     ) -> Result<Generation, ClientError> {
         let mut backoff = self.client().retry_backoff();
         loop {
             match self.try_join(topics, owned).await {
-                Ok(generation) => {
-                    self.standing.set(Standing::Stable);
-                    self.beat();
-                    return Ok(generation);
-                }
+                Ok(generation) => return Ok(generation),
                 Err(error) => self.judge("joining", error)?,
             }
             backoff.failed(self.client().net().now(), self.client().random());

@@ -242,7 +242,10 @@ impl<N: Net> GroupConsumer<N> {
         if let Some(interval_ms) = self.options.auto_commit_interval_ms {
             self.next_commit = now.plus_ms(interval_ms.max(1));
         }
-        self.take_over(&generation.partitions).await
+        // Until then the next poll joins again: a member that beats but reads nothing would keep its partitions from others.
+        self.take_over(&generation.partitions).await?;
+        self.membership.settle();
+        Ok(())
     }
 
     /// Begins with new partitions where the group has come to.

@@ -4,8 +4,8 @@
 //! again. Everything that wakes a shard comes by it: sockets, timers (as the timeout of the wait), other threads (by an
 //! eventfd, and only when the shard sleeps).
 //!
-//! Not here: decisions about requests, and any knowledge of who talks; disks, which need no ring. TLS and moving a live
-//! connection to another shard will have their place in `connection.rs`.
+//! Not here: decisions about requests, and any knowledge of who talks; disks, which need no ring. TLS will have its
+//! place in `connection.rs`.
 
 mod bell;
 mod connection;

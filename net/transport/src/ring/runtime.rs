@@ -126,7 +126,6 @@ impl Net for RingNet {
         Load {
             cpu_ns,
             busy_ns: Some(cpu_ns.saturating_sub(self.0.core.spun_ns.get())),
-            turns: None,
         }
     }
 

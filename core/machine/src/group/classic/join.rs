@@ -246,10 +246,14 @@ fn distinct(protocols: Vec<crate::group::Protocol>) -> Vec<crate::group::Protoco
     protocols.into_iter().filter(is_first).collect()
 }
 
+/// What a member is called takes at most this in its id, which with a UUID must fit a string of the protocol.
+const MEMBER_NAME_BYTES_MAX: usize = 0x7fff - 37;
+
 /// A member's id: what it is called, and a random UUID (version 4).
 pub(in crate::group) fn new_member_id(name: &Str, random: u128) -> Str {
     let bits = (random & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
     let hex = format!("{bits:032x}");
+    let name = &name[..name.floor_char_boundary(MEMBER_NAME_BYTES_MAX)];
     Str::from(format!(
         "{name}-{}-{}-{}-{}-{}",
         &hex[..8],

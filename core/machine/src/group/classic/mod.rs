@@ -241,6 +241,8 @@ impl Classic {
             is_new: false,
             session: Session::default(),
         };
+        // A record that names a member twice is damage; the last one counts.
+        drop(self.take(&loaded.member_id));
         self.insert(loaded.member_id.clone(), member);
     }
 

@@ -228,12 +228,6 @@ impl Consumer {
         names
     }
 
-    /// Whether a member reads the topic.
-    pub(super) fn is_subscribed_to(&self, topic: &Str) -> bool {
-        let reads = |member: &Member| self.names_of(&member.wants).any(|name| name == topic);
-        self.members.values().any(reads)
-    }
-
     /// The names that one member wants, its pattern resolved.
     fn names_of<'a>(
         &'a self,
