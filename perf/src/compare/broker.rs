@@ -2,17 +2,19 @@
 //!
 //! Invariants:
 //! 1. The process under test is the one that listens on the port given, whatever the command did to start it.
-//! 2. Whatever was started is ended, and its directory removed, also when a run fails.
+//! 2. Whatever was started is ended, and its directory removed, also when a run fails. A command and all that it starts are one process
+//!    group; a daemon that leaves the group is found by its port.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::connection::dial;
@@ -98,7 +100,7 @@ impl Running {
         let line = expand(&broker.command, port, &directory, &ground.broker_cores, settings);
         let output = ground.directory.join(format!("{}.out", broker.name));
         let mut command = Command::new("sh");
-        command.arg("-c").arg(line).stdin(Stdio::null());
+        command.arg("-c").arg(line).stdin(Stdio::null()).process_group(0);
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let (child, process, started_in) =
             launch(&mut command, broker, address, &output, &ground.broker_cores)?;
@@ -145,8 +147,7 @@ impl Running {
             self.process.wait(STOP);
         }
         interrupt::forget(self.process.pid());
-        drop(self.child.kill());
-        drop(self.child.wait());
+        end_group(&mut self.child);
     }
 
     fn failure(&self, what: &'static str) -> PerfError {
@@ -163,7 +164,16 @@ impl Drop for Running {
     }
 }
 
-/// Starts a command on some cores and waits until it answers.
+/// Ends a command and what it left in its group.
+fn end_group(child: &mut Child) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // Mostly there is nobody left.
+        kill_process_group(group, Signal::KILL).unwrap_or_default();
+    }
+    drop(child.wait());
+}
+
+/// Starts a command on some cores and waits until it answers. What it says goes to `output`.
 fn launch(
     command: &mut Command,
     broker: &Broker,
@@ -178,8 +188,7 @@ fn launch(
     let begin = Instant::now();
     let mut child = spawn_on(command, cores, &broker.name)?;
     let fail = |child: &mut Child, what| {
-        drop(child.kill());
-        drop(child.wait());
+        end_group(child);
         PerfError::Broker { name: broker.name.clone(), what, output: shown(output) }
     };
     while !answers(address, broker.is_bare) {
@@ -194,7 +203,7 @@ fn launch(
     let started_in = begin.elapsed().as_secs_f64();
     match listener(address) {
         Some(process) => {
-            interrupt::remember(process.pid());
+            interrupt::remember(process.pid(), output.parent().unwrap_or(output));
             Ok((child, process, started_in))
         }
         None => Err(fail(&mut child, "answers, but no process listens on its port")),
