@@ -4,7 +4,9 @@
 //! group_load HOST:PORT PID commits CONNECTIONS OFFSETS SECONDS     commits of so many offsets each, one group and one request in flight a connection
 //! group_load HOST:PORT PID heartbeats MEMBERS SECONDS              one group of so many members, each on its own connection, that join together: the broker needs an initial rebalance delay
 //! group_load HOST:PORT PID rebalance FROM TO                       a stable group of FROM members grows to TO at once: until all are stable
+//! group_load HOST:PORT PID rebalance-consumer FROM TO              the same in the consumer protocol (KIP-848): until all hold what is theirs
 //! group_load HOST:PORT PID fill OFFSETS                            commits so many offsets (partitions of topic "fill", created when missing)
+//! group_load HOST:PORT PID load OFFSETS                            after a restart: until all that `fill` committed can be fetched
 //! ```
 //!
 //! Prints requests a second, CPU microseconds of the process PID for each, and latencies. Versions are those of kafkajs and librdkafka, so
@@ -20,6 +22,9 @@ use bytes::Bytes;
 use pelton_protocol::api;
 use pelton_protocol::codec::{Message, Reader, Str};
 use pelton_protocol::header::{ResponseHeader, request_frame};
+use pelton_protocol::message::consumer_group_heartbeat::{
+    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
+};
 use pelton_protocol::message::create_topics::{
     CreatableTopic, CreateTopicsRequest, CreateTopicsResponse,
 };
@@ -31,6 +36,9 @@ use pelton_protocol::message::join_group::{
 use pelton_protocol::message::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
     OffsetCommitResponse,
+};
+use pelton_protocol::message::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse,
 };
 use pelton_protocol::message::sync_group::{
     SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse,
@@ -283,30 +291,84 @@ fn stay(address: &str, group: &Str, generation: &AtomicI32, is_over: &AtomicBool
     }
 }
 
-fn grow(address: &str, pid: &str, from: usize, to: usize) {
-    let group = Str::from(format!("grows-{}", std::process::id()));
-    let generations: Vec<AtomicI32> = (0..to).map(|_| AtomicI32::new(-1)).collect();
-    let is_over = AtomicBool::new(false);
-    let settled = |count: usize| {
-        let mut seen = generations[..count].iter().map(|each| each.load(Ordering::Relaxed));
+/// A member of the consumer protocol, until the end; tells how many partitions it holds.
+fn hold(address: &str, group: &Str, held: &AtomicI32, is_over: &AtomicBool) {
+    let mut connection = Connection::open(address);
+    connection.find(group);
+    let mut request = ConsumerGroupHeartbeatRequest {
+        group_id: group.clone(),
+        rebalance_timeout_ms: 60_000,
+        subscribed_topic_names: Some(vec!["fill".into()]),
+        topic_partitions: Some(Vec::new()),
+        ..Default::default()
+    };
+    while !is_over.load(Ordering::Relaxed) {
+        let answer: ConsumerGroupHeartbeatResponse = connection.ask(0, &request);
+        assert!(answer.error_code == 0, "a heartbeat: error {}", answer.error_code);
+        request = ConsumerGroupHeartbeatRequest {
+            group_id: group.clone(),
+            member_id: answer.member_id.unwrap_or_default(),
+            member_epoch: answer.member_epoch,
+            rebalance_timeout_ms: -1,
+            ..Default::default()
+        };
+        // A new assignment is taken at once and told at once.
+        let Some(assignment) = answer.assignment else {
+            thread::sleep(HEARTBEAT);
+            continue;
+        };
+        let count: usize = assignment.topic_partitions.iter().map(|one| one.partitions.len()).sum();
+        held.store(i32::try_from(count).expect("a small number"), Ordering::Relaxed);
+        request.topic_partitions = Some(assignment.topic_partitions);
+    }
+}
+
+/// How a member takes part, and what all of so many members show when they are settled.
+struct Protocol {
+    member: fn(&str, &Str, &AtomicI32, &AtomicBool),
+    is_settled: fn(&[AtomicI32]) -> bool,
+}
+
+/// All have the same generation.
+const CLASSIC: Protocol = Protocol {
+    member: stay,
+    is_settled: |generations| {
+        let mut seen = generations.iter().map(|each| each.load(Ordering::Relaxed));
         let first = seen.next().unwrap_or(-1);
         first >= 0 && seen.all(|each| each == first)
-    };
+    },
+};
+
+/// All partitions are held, and as many by one as by another.
+const CONSUMER: Protocol = Protocol {
+    member: hold,
+    is_settled: |held| {
+        let held: Vec<i32> = held.iter().map(|each| each.load(Ordering::Relaxed)).collect();
+        let least = PARTITIONS / i32::try_from(held.len()).unwrap_or(i32::MAX);
+        held.iter().sum::<i32>() == PARTITIONS && held.iter().all(|&count| least <= count)
+    },
+};
+
+fn grow(address: &str, pid: &str, protocol: &Protocol, from: usize, to: usize) {
+    create_topic(address);
+    let group = Str::from(format!("grows-{}", std::process::id()));
+    let seen: Vec<AtomicI32> = (0..to).map(|_| AtomicI32::new(-1)).collect();
+    let is_over = AtomicBool::new(false);
     let wait = |count: usize| {
-        while !settled(count) {
+        while !(protocol.is_settled)(&seen[..count]) {
             thread::sleep(Duration::from_millis(1));
         }
     };
     thread::scope(|scope| {
         let (group, is_over) = (&group, &is_over);
-        for generation in &generations[..from] {
-            scope.spawn(move || stay(address, group, generation, is_over));
+        for seen in &seen[..from] {
+            scope.spawn(move || (protocol.member)(address, group, seen, is_over));
         }
         wait(from);
         thread::sleep(Duration::from_secs(1));
         let (before, begin) = (cpu_us(pid), Instant::now());
-        for generation in &generations[from..] {
-            scope.spawn(move || stay(address, group, generation, is_over));
+        for seen in &seen[from..] {
+            scope.spawn(move || (protocol.member)(address, group, seen, is_over));
         }
         wait(to);
         let (took, used) = (begin.elapsed(), cpu_us(pid) - before);
@@ -333,6 +395,36 @@ fn fill(address: &str, pid: &str, count: i32) {
     report("fill, commits of a thousand", us, begin.elapsed(), cpu_us(pid) - before);
 }
 
+/// Until the last offset of each group that `fill` filled is there.
+fn load(address: &str, pid: &str, count: i32) {
+    let begin = Instant::now();
+    let mut connection = Connection::open(address);
+    for number in 0..count / PARTITIONS {
+        let group = Str::from(format!("fill-{number}"));
+        connection.find(&group);
+        let topic = OffsetFetchRequestTopic {
+            name: "fill".into(),
+            partition_indexes: vec![PARTITIONS - 1],
+        };
+        let request =
+            OffsetFetchRequest { group_id: group, topics: Some(vec![topic]), ..Default::default() };
+        loop {
+            let answer: OffsetFetchResponse = connection.ask(5, &request);
+            if answer.error_code == 0 {
+                let offset = answer.topics[0].partitions[0].committed_offset;
+                assert!(offset == 7, "group {number} has {offset} in the place of 7");
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    println!(
+        "load: {count} offsets in {:.2?}, {} CPU us since the start",
+        begin.elapsed(),
+        cpu_us(pid)
+    );
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -346,7 +438,13 @@ fn main() {
         [address, pid, "heartbeats", members, seconds] => {
             heartbeats(address, pid, count(members), number(seconds));
         }
-        [address, pid, "rebalance", from, to] => grow(address, pid, count(from), count(to)),
+        [address, pid, "rebalance", from, to] => {
+            grow(address, pid, &CLASSIC, count(from), count(to));
+        }
+        [address, pid, "rebalance-consumer", from, to] => {
+            grow(address, pid, &CONSUMER, count(from), count(to));
+        }
+        [address, pid, "load", offsets] => load(address, pid, small(offsets)),
         [address, pid, "fill", offsets] => fill(address, pid, small(offsets)),
         _ => panic!("usage: see the head of group_load.rs"),
     }
