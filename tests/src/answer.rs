@@ -83,12 +83,12 @@ pub fn summary(api: ApiKey, version: i16, frame: &[u8]) -> String {
         ApiKey::OffsetForLeaderEpoch => {
             decode(api, version, frame).map(|answer| offset_for_leader_epoch(&answer))
         }
-        other => Err(format!("no summary for {other:?}")),
+        other => crate::admin::summary(other, version, frame),
     };
     line.unwrap_or_else(|error| format!("an answer that does not decode ({error})"))
 }
 
-fn codes(codes: impl IntoIterator<Item = i16>) -> String {
+pub(crate) fn codes(codes: impl IntoIterator<Item = i16>) -> String {
     let names: Vec<String> =
         codes.into_iter().filter_map(|code| code.err()).map(|error| format!("{error:?}")).collect();
     if names.is_empty() { "ok".to_owned() } else { names.join(" ") }

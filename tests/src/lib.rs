@@ -7,6 +7,7 @@
 //!    handle is dropped, whatever the test did.
 //! 3. `PELTON_TEST_BROKER=host:port` points the same tests at a running Apache Kafka: a test that fails there is wrong.
 
+pub mod admin;
 pub mod answer;
 pub mod batch;
 pub mod broker;

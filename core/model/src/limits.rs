@@ -34,6 +34,8 @@ pub const RECV_BYTES_MAX: usize = 256 * 1024;
 pub const MESH_CREDITS: usize = 256;
 /// Partitions that one CreateTopics or CreatePartitions request may add, as Kafka's controller.
 pub const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
+/// Partitions whose leader or replicas one request may change, as Kafka's controller.
+pub const PARTITIONS_CHANGED_MAX: usize = 10_000;
 /// Producer ids handed out at once, as Kafka's controller.
 pub const PRODUCER_ID_BLOCK_IDS: i64 = 1_000;
 /// How often a random topic id is drawn again when it is reserved or taken.
@@ -118,6 +120,8 @@ pub const GROUP_DEADLINES_PER_TICK_MAX: usize = 256;
 pub const GROUP_TOMBSTONES_PER_TICK_MAX: usize = 1_000;
 /// The rest of a group coordinator between two goes at what expired.
 pub const GROUP_EXPIRATION_PAUSE_MS: u64 = 10;
+/// Producers that one answer to DescribeProducers tells of; of the partition that passes the bound all are told.
+pub const PRODUCERS_PER_ANSWER_MAX: usize = 500_000;
 /// Connections to the metrics port that are served at once; more wait to be accepted.
 pub const METRICS_CONNECTIONS_MAX: usize = 16;
 /// Bytes of an HTTP request's head.

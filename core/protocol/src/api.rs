@@ -7,6 +7,9 @@
 
 use crate::codec::{Message, Versions};
 use crate::message::alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
+use crate::message::alter_partition_reassignments::{
+    AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
+};
 use crate::message::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use crate::message::consumer_group_describe::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse,
@@ -14,15 +17,24 @@ use crate::message::consumer_group_describe::{
 use crate::message::consumer_group_heartbeat::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
 };
+use crate::message::create_acls::{CreateAclsRequest, CreateAclsResponse};
 use crate::message::create_partitions::{CreatePartitionsRequest, CreatePartitionsResponse};
 use crate::message::create_topics::{CreateTopicsRequest, CreateTopicsResponse};
+use crate::message::delete_acls::{DeleteAclsRequest, DeleteAclsResponse};
 use crate::message::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
 use crate::message::delete_records::{DeleteRecordsRequest, DeleteRecordsResponse};
 use crate::message::delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
+use crate::message::describe_acls::{DescribeAclsRequest, DescribeAclsResponse};
 use crate::message::describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
 use crate::message::describe_configs::{DescribeConfigsRequest, DescribeConfigsResponse};
 use crate::message::describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse};
 use crate::message::describe_log_dirs::{DescribeLogDirsRequest, DescribeLogDirsResponse};
+use crate::message::describe_producers::{DescribeProducersRequest, DescribeProducersResponse};
+use crate::message::describe_quorum::{DescribeQuorumRequest, DescribeQuorumResponse};
+use crate::message::describe_topic_partitions::{
+    DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
+};
+use crate::message::elect_leaders::{ElectLeadersRequest, ElectLeadersResponse};
 use crate::message::fetch::{FetchRequest, FetchResponse};
 use crate::message::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
 use crate::message::heartbeat::{HeartbeatRequest, HeartbeatResponse};
@@ -34,6 +46,9 @@ use crate::message::join_group::{JoinGroupRequest, JoinGroupResponse};
 use crate::message::leave_group::{LeaveGroupRequest, LeaveGroupResponse};
 use crate::message::list_groups::{ListGroupsRequest, ListGroupsResponse};
 use crate::message::list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
+use crate::message::list_partition_reassignments::{
+    ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse,
+};
 use crate::message::metadata::{MetadataRequest, MetadataResponse};
 use crate::message::offset_commit::{OffsetCommitRequest, OffsetCommitResponse};
 use crate::message::offset_delete::{OffsetDeleteRequest, OffsetDeleteResponse};
@@ -43,6 +58,7 @@ use crate::message::offset_for_leader_epoch::{
 };
 use crate::message::produce::{ProduceRequest, ProduceResponse};
 use crate::message::sync_group::{SyncGroupRequest, SyncGroupResponse};
+use crate::message::unregister_broker::{UnregisterBrokerRequest, UnregisterBrokerResponse};
 
 /// An API that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,6 +102,12 @@ pub enum ApiKey {
     InitProducerId = 22,
     /// Where leader epochs end.
     OffsetForLeaderEpoch = 23,
+    /// Which ACLs there are.
+    DescribeAcls = 29,
+    /// Adds ACLs.
+    CreateAcls = 30,
+    /// Removes ACLs.
+    DeleteAcls = 31,
     /// What is configured.
     DescribeConfigs = 32,
     /// Replaces configurations.
@@ -96,16 +118,30 @@ pub enum ApiKey {
     CreatePartitions = 37,
     /// Deletes groups.
     DeleteGroups = 42,
+    /// Elects leaders.
+    ElectLeaders = 43,
     /// Changes single configurations.
     IncrementalAlterConfigs = 44,
+    /// Moves partitions to other brokers.
+    AlterPartitionReassignments = 45,
+    /// Which partitions are being moved.
+    ListPartitionReassignments = 46,
     /// Forgets committed offsets.
     OffsetDelete = 47,
+    /// Who keeps the metadata log.
+    DescribeQuorum = 55,
     /// Who is in the cluster.
     DescribeCluster = 60,
+    /// Which producers a partition remembers.
+    DescribeProducers = 61,
+    /// Forgets a broker.
+    UnregisterBroker = 64,
     /// A member of a consumer group speaks.
     ConsumerGroupHeartbeat = 68,
     /// Consumer groups with their members.
     ConsumerGroupDescribe = 69,
+    /// Topics, a page at a time.
+    DescribeTopicPartitions = 75,
 }
 
 impl ApiKey {
@@ -196,7 +232,7 @@ impl ApiRow {
     }
 }
 
-static TABLE: [ApiRow; 29] = [
+static TABLE: [ApiRow; 39] = [
     ApiRow {
         advertised_min: 0,
         ..ApiRow::of::<ProduceRequest, ProduceResponse>(ApiKey::Produce, "Produce", Class::Produce)
@@ -283,6 +319,21 @@ static TABLE: [ApiRow; 29] = [
         "OffsetForLeaderEpoch",
         Class::Barrier,
     ),
+    ApiRow::of::<DescribeAclsRequest, DescribeAclsResponse>(
+        ApiKey::DescribeAcls,
+        "DescribeAcls",
+        Class::Barrier,
+    ),
+    ApiRow::of::<CreateAclsRequest, CreateAclsResponse>(
+        ApiKey::CreateAcls,
+        "CreateAcls",
+        Class::Barrier,
+    ),
+    ApiRow::of::<DeleteAclsRequest, DeleteAclsResponse>(
+        ApiKey::DeleteAcls,
+        "DeleteAcls",
+        Class::Barrier,
+    ),
     ApiRow::of::<DescribeConfigsRequest, DescribeConfigsResponse>(
         ApiKey::DescribeConfigs,
         "DescribeConfigs",
@@ -308,9 +359,24 @@ static TABLE: [ApiRow; 29] = [
         "DeleteGroups",
         Class::Barrier,
     ),
+    ApiRow::of::<ElectLeadersRequest, ElectLeadersResponse>(
+        ApiKey::ElectLeaders,
+        "ElectLeaders",
+        Class::Barrier,
+    ),
     ApiRow::of::<IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse>(
         ApiKey::IncrementalAlterConfigs,
         "IncrementalAlterConfigs",
+        Class::Barrier,
+    ),
+    ApiRow::of::<AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse>(
+        ApiKey::AlterPartitionReassignments,
+        "AlterPartitionReassignments",
+        Class::Barrier,
+    ),
+    ApiRow::of::<ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse>(
+        ApiKey::ListPartitionReassignments,
+        "ListPartitionReassignments",
         Class::Barrier,
     ),
     ApiRow::of::<OffsetDeleteRequest, OffsetDeleteResponse>(
@@ -318,9 +384,24 @@ static TABLE: [ApiRow; 29] = [
         "OffsetDelete",
         Class::Barrier,
     ),
+    ApiRow::of::<DescribeQuorumRequest, DescribeQuorumResponse>(
+        ApiKey::DescribeQuorum,
+        "DescribeQuorum",
+        Class::Barrier,
+    ),
     ApiRow::of::<DescribeClusterRequest, DescribeClusterResponse>(
         ApiKey::DescribeCluster,
         "DescribeCluster",
+        Class::Barrier,
+    ),
+    ApiRow::of::<DescribeProducersRequest, DescribeProducersResponse>(
+        ApiKey::DescribeProducers,
+        "DescribeProducers",
+        Class::Barrier,
+    ),
+    ApiRow::of::<UnregisterBrokerRequest, UnregisterBrokerResponse>(
+        ApiKey::UnregisterBroker,
+        "UnregisterBroker",
         Class::Barrier,
     ),
     ApiRow::of::<ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse>(
@@ -331,6 +412,11 @@ static TABLE: [ApiRow; 29] = [
     ApiRow::of::<ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse>(
         ApiKey::ConsumerGroupDescribe,
         "ConsumerGroupDescribe",
+        Class::Barrier,
+    ),
+    ApiRow::of::<DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse>(
+        ApiKey::DescribeTopicPartitions,
+        "DescribeTopicPartitions",
         Class::Barrier,
     ),
 ];

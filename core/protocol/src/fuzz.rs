@@ -10,6 +10,9 @@ use crate::control_record;
 use crate::group_record;
 use crate::header::RequestHeader;
 use crate::message::alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
+use crate::message::alter_partition_reassignments::{
+    AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
+};
 use crate::message::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use crate::message::consumer_group_describe::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse,
@@ -17,15 +20,24 @@ use crate::message::consumer_group_describe::{
 use crate::message::consumer_group_heartbeat::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
 };
+use crate::message::create_acls::{CreateAclsRequest, CreateAclsResponse};
 use crate::message::create_partitions::{CreatePartitionsRequest, CreatePartitionsResponse};
 use crate::message::create_topics::{CreateTopicsRequest, CreateTopicsResponse};
+use crate::message::delete_acls::{DeleteAclsRequest, DeleteAclsResponse};
 use crate::message::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
 use crate::message::delete_records::{DeleteRecordsRequest, DeleteRecordsResponse};
 use crate::message::delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
+use crate::message::describe_acls::{DescribeAclsRequest, DescribeAclsResponse};
 use crate::message::describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
 use crate::message::describe_configs::{DescribeConfigsRequest, DescribeConfigsResponse};
 use crate::message::describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse};
 use crate::message::describe_log_dirs::{DescribeLogDirsRequest, DescribeLogDirsResponse};
+use crate::message::describe_producers::{DescribeProducersRequest, DescribeProducersResponse};
+use crate::message::describe_quorum::{DescribeQuorumRequest, DescribeQuorumResponse};
+use crate::message::describe_topic_partitions::{
+    DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
+};
+use crate::message::elect_leaders::{ElectLeadersRequest, ElectLeadersResponse};
 use crate::message::fetch::{FetchRequest, FetchResponse};
 use crate::message::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
 use crate::message::heartbeat::{HeartbeatRequest, HeartbeatResponse};
@@ -37,6 +49,9 @@ use crate::message::join_group::{JoinGroupRequest, JoinGroupResponse};
 use crate::message::leave_group::{LeaveGroupRequest, LeaveGroupResponse};
 use crate::message::list_groups::{ListGroupsRequest, ListGroupsResponse};
 use crate::message::list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
+use crate::message::list_partition_reassignments::{
+    ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse,
+};
 use crate::message::metadata::{MetadataRequest, MetadataResponse};
 use crate::message::offset_commit::{OffsetCommitRequest, OffsetCommitResponse};
 use crate::message::offset_delete::{OffsetDeleteRequest, OffsetDeleteResponse};
@@ -46,6 +61,7 @@ use crate::message::offset_for_leader_epoch::{
 };
 use crate::message::produce::{ProduceRequest, ProduceResponse};
 use crate::message::sync_group::{SyncGroupRequest, SyncGroupResponse};
+use crate::message::unregister_broker::{UnregisterBrokerRequest, UnregisterBrokerResponse};
 use crate::metadata_record::{self, LogRecord};
 
 /// Decodes a body of a version, and encodes what was understood; the second value counts the bytes left over.
@@ -145,6 +161,26 @@ static TARGETS: &[Target] = &[
     Target::of::<OffsetFetchResponse>(),
     Target::of::<SyncGroupRequest>(),
     Target::of::<SyncGroupResponse>(),
+    Target::of::<DescribeAclsRequest>(),
+    Target::of::<DescribeAclsResponse>(),
+    Target::of::<CreateAclsRequest>(),
+    Target::of::<CreateAclsResponse>(),
+    Target::of::<DeleteAclsRequest>(),
+    Target::of::<DeleteAclsResponse>(),
+    Target::of::<ElectLeadersRequest>(),
+    Target::of::<ElectLeadersResponse>(),
+    Target::of::<AlterPartitionReassignmentsRequest>(),
+    Target::of::<AlterPartitionReassignmentsResponse>(),
+    Target::of::<ListPartitionReassignmentsRequest>(),
+    Target::of::<ListPartitionReassignmentsResponse>(),
+    Target::of::<DescribeQuorumRequest>(),
+    Target::of::<DescribeQuorumResponse>(),
+    Target::of::<DescribeProducersRequest>(),
+    Target::of::<DescribeProducersResponse>(),
+    Target::of::<UnregisterBrokerRequest>(),
+    Target::of::<UnregisterBrokerResponse>(),
+    Target::of::<DescribeTopicPartitionsRequest>(),
+    Target::of::<DescribeTopicPartitionsResponse>(),
 ];
 
 /// All requests and responses.

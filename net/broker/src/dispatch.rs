@@ -12,8 +12,17 @@ use pelton_protocol::message::api_versions::ApiVersionsResponse;
 
 use crate::connection::Client;
 use crate::env::Env;
-use crate::handler;
 use crate::handler::produce::ProduceAnswer;
+use crate::handler::{
+    self, Handled, acls, alter_configs, alter_partition_reassignments, api_versions,
+    consumer_group_describe, consumer_group_heartbeat, create_partitions, create_topics,
+    delete_groups, delete_records, delete_topics, describe_cluster, describe_configs,
+    describe_groups, describe_log_dirs, describe_producers, describe_quorum,
+    describe_topic_partitions, elect_leaders, fetch, find_coordinator, heartbeat, init_producer_id,
+    join_group, leave_group, list_groups, list_offsets, list_partition_reassignments, metadata,
+    offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, sync_group,
+    unregister_broker,
+};
 
 /// A request whose header is understood.
 pub(crate) struct Request {
@@ -153,48 +162,59 @@ pub(crate) async fn begin<E: Env>(client: &Client<E>, request: Request) -> Begun
             Err(problem) => Begun::Done(client.refuse(&problem)),
         };
     }
-    let outcome = match row.key {
-        ApiKey::Produce => unreachable!("begun above"),
-        ApiKey::Fetch => handler::fetch::handle(client, &request).await,
-        ApiKey::ListOffsets => handler::list_offsets::handle(client, &request).await,
-        ApiKey::Metadata => handler::metadata::handle(client, &request).await,
-        ApiKey::ApiVersions => handler::api_versions::handle(client, &request),
-        ApiKey::CreateTopics => handler::create_topics::handle(client, &request).await,
-        ApiKey::DeleteTopics => handler::delete_topics::handle(client, &request).await,
-        ApiKey::DeleteRecords => handler::delete_records::handle(client, &request).await,
-        ApiKey::InitProducerId => handler::init_producer_id::handle(client, &request).await,
-        ApiKey::OffsetForLeaderEpoch => {
-            handler::offset_for_leader_epoch::handle(client, &request).await
-        }
-        ApiKey::DescribeConfigs => handler::describe_configs::handle(client, &request).await,
-        ApiKey::AlterConfigs => handler::alter_configs::handle(client, &request).await,
-        ApiKey::IncrementalAlterConfigs => {
-            handler::alter_configs::handle_incremental(client, &request).await
-        }
-        ApiKey::CreatePartitions => handler::create_partitions::handle(client, &request).await,
-        ApiKey::DescribeLogDirs => handler::describe_log_dirs::handle(client, &request).await,
-        ApiKey::DescribeCluster => handler::describe_cluster::handle(client, &request),
-        ApiKey::OffsetCommit => handler::offset_commit::handle(client, &request).await,
-        ApiKey::OffsetFetch => handler::offset_fetch::handle(client, &request).await,
-        ApiKey::FindCoordinator => handler::find_coordinator::handle(client, &request).await,
-        ApiKey::JoinGroup => handler::join_group::handle(client, &request).await,
-        ApiKey::Heartbeat => handler::heartbeat::handle(client, &request).await,
-        ApiKey::LeaveGroup => handler::leave_group::handle(client, &request).await,
-        ApiKey::SyncGroup => handler::sync_group::handle(client, &request).await,
-        ApiKey::DescribeGroups => handler::describe_groups::handle(client, &request).await,
-        ApiKey::ListGroups => handler::list_groups::handle(client, &request).await,
-        ApiKey::DeleteGroups => handler::delete_groups::handle(client, &request).await,
-        ApiKey::OffsetDelete => handler::offset_delete::handle(client, &request).await,
-        ApiKey::ConsumerGroupHeartbeat => {
-            handler::consumer_group_heartbeat::handle(client, &request).await
-        }
-        ApiKey::ConsumerGroupDescribe => {
-            handler::consumer_group_describe::handle(client, &request).await
-        }
-    };
+    let outcome = handled(client, &request, row.key).await;
     if let Some(errors) = &request.errors {
         let metrics = &client.shard.metrics;
         metrics.count_error_codes(row.key.code(), &errors.take());
     }
     Begun::Done(outcome.unwrap_or_else(|problem| client.refuse(&problem)))
+}
+
+/// Every API but Produce, to its handler.
+async fn handled<E: Env>(client: &Client<E>, asked: &Request, key: ApiKey) -> Handled {
+    match key {
+        ApiKey::Produce => unreachable!("begun elsewhere"),
+        ApiKey::Fetch => fetch::handle(client, asked).await,
+        ApiKey::ListOffsets => list_offsets::handle(client, asked).await,
+        ApiKey::Metadata => metadata::handle(client, asked).await,
+        ApiKey::ApiVersions => api_versions::handle(client, asked),
+        ApiKey::CreateTopics => create_topics::handle(client, asked).await,
+        ApiKey::DeleteTopics => delete_topics::handle(client, asked).await,
+        ApiKey::DeleteRecords => delete_records::handle(client, asked).await,
+        ApiKey::InitProducerId => init_producer_id::handle(client, asked).await,
+        ApiKey::OffsetForLeaderEpoch => offset_for_leader_epoch::handle(client, asked).await,
+        ApiKey::DescribeConfigs => describe_configs::handle(client, asked).await,
+        ApiKey::AlterConfigs => alter_configs::handle(client, asked).await,
+        ApiKey::IncrementalAlterConfigs => alter_configs::handle_incremental(client, asked).await,
+        ApiKey::CreatePartitions => create_partitions::handle(client, asked).await,
+        ApiKey::DescribeLogDirs => describe_log_dirs::handle(client, asked).await,
+        ApiKey::DescribeAcls => acls::describe(asked),
+        ApiKey::CreateAcls => acls::create(asked),
+        ApiKey::DeleteAcls => acls::delete(asked),
+        ApiKey::ElectLeaders => elect_leaders::handle(client, asked).await,
+        ApiKey::AlterPartitionReassignments => {
+            alter_partition_reassignments::handle(client, asked).await
+        }
+        ApiKey::ListPartitionReassignments => {
+            list_partition_reassignments::handle(client, asked).await
+        }
+        ApiKey::DescribeQuorum => describe_quorum::handle(client, asked).await,
+        ApiKey::DescribeProducers => describe_producers::handle(client, asked).await,
+        ApiKey::UnregisterBroker => unregister_broker::handle(client, asked),
+        ApiKey::DescribeTopicPartitions => describe_topic_partitions::handle(client, asked).await,
+        ApiKey::DescribeCluster => describe_cluster::handle(client, asked),
+        ApiKey::OffsetCommit => offset_commit::handle(client, asked).await,
+        ApiKey::OffsetFetch => offset_fetch::handle(client, asked).await,
+        ApiKey::FindCoordinator => find_coordinator::handle(client, asked).await,
+        ApiKey::JoinGroup => join_group::handle(client, asked).await,
+        ApiKey::Heartbeat => heartbeat::handle(client, asked).await,
+        ApiKey::LeaveGroup => leave_group::handle(client, asked).await,
+        ApiKey::SyncGroup => sync_group::handle(client, asked).await,
+        ApiKey::DescribeGroups => describe_groups::handle(client, asked).await,
+        ApiKey::ListGroups => list_groups::handle(client, asked).await,
+        ApiKey::DeleteGroups => delete_groups::handle(client, asked).await,
+        ApiKey::OffsetDelete => offset_delete::handle(client, asked).await,
+        ApiKey::ConsumerGroupHeartbeat => consumer_group_heartbeat::handle(client, asked).await,
+        ApiKey::ConsumerGroupDescribe => consumer_group_describe::handle(client, asked).await,
+    }
 }

@@ -167,23 +167,38 @@ impl<E: Env> Client<E> {
         if !self.is_core_direct() {
             return;
         }
-        let own = self.shard.identity().node_id.0;
         let Some(id) = known_id(image, topic.topic_id, topic.name.as_ref()) else {
             return;
         };
         for partition in &mut topic.partitions {
             let index = PartitionId(partition.partition_index);
-            let shown = self.shown_leader(id, index).id;
-            let dress = |node: &mut i32| {
-                if *node == own {
-                    *node = shown;
-                }
-            };
-            dress(&mut partition.leader_id);
-            partition.replica_nodes.iter_mut().for_each(dress);
-            partition.isr_nodes.iter_mut().for_each(dress);
-            partition.offline_replicas.iter_mut().for_each(dress);
+            self.dress_nodes(id, index, |dress| {
+                dress(&mut partition.leader_id);
+                partition.replica_nodes.iter_mut().for_each(dress);
+                partition.isr_nodes.iter_mut().for_each(dress);
+                partition.offline_replicas.iter_mut().for_each(dress);
+            });
         }
+    }
+
+    /// Names the owner of a partition in place of the node, where the listener does: `visit` gives what is told of it to the function
+    /// that it is given.
+    pub(crate) fn dress_nodes(
+        &self,
+        topic_id: TopicId,
+        index: PartitionId,
+        visit: impl FnOnce(&dyn Fn(&mut i32)),
+    ) {
+        if !self.is_core_direct() {
+            return;
+        }
+        let own = self.shard.identity().node_id.0;
+        let shown = self.shown_leader(topic_id, index).id;
+        visit(&|node| {
+            if *node == own {
+                *node = shown;
+            }
+        });
     }
 
     /// Shows cores in place of the node, where the listener does.

@@ -1,5 +1,10 @@
 //! Every request of every API, cut short at every byte: closed, always.
 
+use pelton_tests::admin::{
+    alter_partition_reassignments, create_acls, delete_acls, describe_acls, describe_producers,
+    describe_quorum, describe_topic_partitions, elect_leaders, list_partition_reassignments,
+    unregister_broker,
+};
 use pelton_tests::batch::Batch;
 use pelton_tests::broker::Broker;
 use pelton_tests::raw::{PATIENCE, Reply};
@@ -87,5 +92,36 @@ fn requests() -> Vec<(String, Vec<u8>)> {
         incremental_alter_configs(version, &set, true)
     });
     add("DescribeCluster", &[0, 2], &|version| describe_cluster(version, 1));
+    all.extend(administration(name));
+    all
+}
+
+fn administration(name: &str) -> Vec<(String, Vec<u8>)> {
+    let some = [(name, vec![0, 1])];
+    let targets = [(name, vec![(0, Some(vec![4711])), (1, None)])];
+    let mut all = vec![
+        (
+            "DescribeTopicPartitions".to_owned(),
+            describe_topic_partitions(&[name], 9, Some((name, 1))),
+        ),
+        ("ListPartitionReassignments".to_owned(), list_partition_reassignments(Some(&some))),
+        ("DescribeProducers".to_owned(), describe_producers(&some)),
+        ("UnregisterBroker".to_owned(), unregister_broker(4711)),
+    ];
+    for version in [0, 1, 2] {
+        let label = |api: &str| format!("{api} v{version}");
+        all.push((label("ElectLeaders"), elect_leaders(version, 0, Some(&some))));
+        all.push((label("DescribeQuorum"), describe_quorum(version, &some)));
+    }
+    for version in [0, 1] {
+        let label = format!("AlterPartitionReassignments v{version}");
+        all.push((label, alter_partition_reassignments(version, true, &targets)));
+    }
+    for version in [1, 2, 3] {
+        let label = |api: &str| format!("{api} v{version}");
+        all.push((label("DescribeAcls"), describe_acls(version)));
+        all.push((label("CreateAcls"), create_acls(version, 2)));
+        all.push((label("DeleteAcls"), delete_acls(version, 2)));
+    }
     all
 }

@@ -5,6 +5,7 @@
 //! tables of (bytes, expected outcome) against the real binary; the same tables hold for Apache Kafka 4.3.1, except
 //! where a row says that Pelton is better on purpose. Source: Apache Kafka's answers, observed.
 
+mod administration;
 mod configs;
 mod cuts;
 mod fetch;

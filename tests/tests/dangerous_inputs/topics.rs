@@ -271,7 +271,7 @@ fn wait_for(table: &mut Table<'_>, frame: &[u8], expected: &str, broker: &Broker
 }
 
 /// The node id that Metadata gives.
-fn node_id(broker: &Broker) -> i32 {
+pub(crate) fn node_id(broker: &Broker) -> i32 {
     use kafka_protocol::messages::{ApiKey, MetadataResponse};
     let reply = broker.connect().ask(&metadata(1, Some(&[]), false));
     let pelton_tests::raw::Reply::Frame(frame) = reply else { panic!("Metadata: {reply:?}") };

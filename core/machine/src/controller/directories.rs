@@ -42,6 +42,17 @@ pub(super) fn has_room(broker: &RegisterBrokerRecord) -> bool {
     broker.log_dirs.is_empty() || open_directories(broker).next().is_some()
 }
 
+/// Whether a broker has the log directory that a partition names, as far as it said.
+pub(super) fn is_directory_there(
+    broker: &RegisterBrokerRecord,
+    directory: Option<TopicId>,
+) -> bool {
+    let Some(directory) = directory else {
+        return false;
+    };
+    is_unassigned(directory) || broker.log_dirs.is_empty() || broker.log_dirs.contains(&directory)
+}
+
 /// How many partitions lie in the open directories of each broker. Lives for one decision.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DirectoryCounts {

@@ -17,9 +17,13 @@ mod delete_topics;
 mod directories;
 #[cfg(test)]
 mod directory_tests;
+mod elections;
 mod placement;
 mod producer_ids;
 mod quorum;
+mod reassignments;
+#[cfg(test)]
+mod replica_tests;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -43,8 +47,10 @@ pub use create_topics::{
 };
 pub use delete_topics::{DeletableTopic, DeleteTopicResult, delete_topics};
 pub use directories::{cordon, fail_directory, is_unassigned};
+pub use elections::{Election, TopicPartitions, elect_leaders};
 pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use quorum::{QuorumImage, QuorumStart, next_epoch, quorum_records};
+pub use reassignments::{Reassignment, ReassignmentTopic, reassign_partitions};
 pub use start::{
     BrokerStart, METADATA_VERSION, METADATA_VERSION_MIN, StartError, Started, bootstrap_records,
     start, start_with, supported_features,
@@ -58,6 +64,15 @@ pub struct Decision<R> {
     pub records: Vec<MetadataRecord>,
     /// The answer.
     pub results: R,
+}
+
+/// What became of a topic's partitions, in the order of the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicOutcomes {
+    /// The topic's name.
+    pub topic: String,
+    /// For each partition whether it was done.
+    pub partitions: Vec<(i32, Result<(), Refusal>)>,
 }
 
 /// Why an item of a request is refused.

@@ -14,7 +14,7 @@ use super::Refusal;
 use super::directories::{DirectoryCounts, has_room};
 use crate::image::MetadataImage;
 
-fn is_active(broker: &RegisterBrokerRecord) -> bool {
+pub(super) fn is_active(broker: &RegisterBrokerRecord) -> bool {
     !broker.fenced && !broker.in_controlled_shutdown
 }
 

@@ -91,6 +91,18 @@ impl QuorumImage {
         self.kraft_version
     }
 
+    /// The only voter as clients are told: one of a static quorum has no directory there.
+    #[must_use]
+    pub fn voter(&self, node: &QuorumStart) -> VotersRecordVoter {
+        match self.voters.as_slice() {
+            [only] => only.clone(),
+            _ => VotersRecordVoter {
+                voter_directory_id: TopicId::ZERO,
+                ..node.voter()
+            },
+        }
+    }
+
     /// What a snapshot says about the quorum: nothing in a static one.
     #[must_use]
     pub fn snapshot_records(&self) -> Vec<ControlRecord> {

@@ -19,6 +19,8 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Bound;
+
 use imbl::{OrdMap, OrdSet};
 use pelton_model::record_type::metadata::{
     AccessControlEntryRecord, DelegationTokenRecord, METADATA_VERSION_FEATURE, RESOURCE_TOPIC,
@@ -183,6 +185,15 @@ impl MetadataImage {
         self.topics_by_name
             .values()
             .filter_map(|id| self.topics.get(id))
+    }
+
+    /// Every topic whose name lies within `names`, in the order of names.
+    pub fn topics_within<'a>(
+        &'a self,
+        names: (Bound<&str>, Bound<&str>),
+    ) -> impl Iterator<Item = &'a TopicImage> {
+        let named = self.topics_by_name.range::<_, str>(names);
+        named.filter_map(|(_, id)| self.topics.get(id))
     }
 
     /// The number of topics.

@@ -54,6 +54,12 @@ impl PartitionImage {
         (self.leader_id.0 != NO_LEADER).then_some(self.leader_id)
     }
 
+    /// Whether replicas of it are about to join or to leave.
+    #[must_use]
+    pub fn is_reassigned(&self) -> bool {
+        !self.adding_replicas.is_empty() || !self.removing_replicas.is_empty()
+    }
+
     /// The log directory that the replica on `node` uses; none without a replica there.
     #[must_use]
     pub fn directory(&self, node: NodeId) -> Option<TopicId> {

@@ -106,6 +106,8 @@ pub struct BrokerConfig {
     pub fetch_max_bytes: u32,
     /// `max.incremental.fetch.session.cache.slots`.
     pub fetch_session_slots: u32,
+    /// `max.request.partition.size.limit`.
+    pub max_request_partition_size_limit: i32,
     /// `request.timeout.ms`.
     pub request_timeout_ms: i32,
     /// `producer.id.expiration.ms`.
@@ -186,6 +188,7 @@ impl BrokerConfig {
             connections_follow_window_ms: values.i64("connections.follow.window.ms")?,
             fetch_max_bytes: values.u32("fetch.max.bytes")?,
             fetch_session_slots: values.u32("max.incremental.fetch.session.cache.slots")?,
+            max_request_partition_size_limit: values.i32("max.request.partition.size.limit")?,
             request_timeout_ms: values.i32("request.timeout.ms")?,
             producer_id_expiration_ms: values.i32("producer.id.expiration.ms")?,
             log_retention_check_interval_ms: values.i64("log.retention.check.interval.ms")?,

@@ -198,6 +198,12 @@ impl ProducerState {
         self.last_timestamp
     }
 
+    /// The epoch of the coordinator that ended the last transaction; −1 when none did.
+    #[must_use]
+    pub fn coordinator_epoch(&self) -> i32 {
+        self.coordinator_epoch
+    }
+
     /// The first offset of the open transaction.
     #[must_use]
     pub fn current_txn_first_offset(&self) -> Option<Offset> {

@@ -218,6 +218,16 @@ fn admission() {
             | ApiKey::IncrementalAlterConfigs
             | ApiKey::CreatePartitions
             | ApiKey::DescribeLogDirs
+            | ApiKey::DescribeAcls
+            | ApiKey::CreateAcls
+            | ApiKey::DeleteAcls
+            | ApiKey::ElectLeaders
+            | ApiKey::AlterPartitionReassignments
+            | ApiKey::ListPartitionReassignments
+            | ApiKey::DescribeQuorum
+            | ApiKey::DescribeProducers
+            | ApiKey::UnregisterBroker
+            | ApiKey::DescribeTopicPartitions
             | ApiKey::DescribeCluster => "close",
         };
         check(row.key.code(), row.min - 1, outside);
@@ -264,16 +274,26 @@ fn api_versions_response() {
         (21, 0, 2),
         (22, 0, 5),
         (23, 2, 4),
+        (29, 1, 3),
+        (30, 1, 3),
+        (31, 1, 3),
         (32, 1, 4),
         (33, 0, 2),
         (35, 1, 5),
         (37, 0, 3),
         (42, 0, 2),
+        (43, 0, 2),
         (44, 0, 1),
+        (45, 0, 1),
+        (46, 0, 0),
         (47, 0, 0),
+        (55, 0, 2),
         (60, 0, 2),
+        (61, 0, 0),
+        (64, 0, 0),
         (68, 0, 1),
         (69, 0, 1),
+        (75, 0, 0),
     ];
     assert_eq!(ranges, expected);
     // KAFKA-17011: older clients die of a feature that begins at 0.

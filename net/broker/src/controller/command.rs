@@ -3,7 +3,8 @@
 use pelton_machine::controller::{
     self, AlterConfigsOptions, AlterableResource, CreatableTopic, CreatePartitionsOptions,
     CreatePartitionsResult, CreateTopicResult, CreateTopicsOptions, Decision, DeletableTopic,
-    DeleteTopicResult, NewPartitions, ProducerIdBlock, Refusal,
+    DeleteTopicResult, Election, NewPartitions, ProducerIdBlock, ReassignmentTopic, Refusal,
+    TopicOutcomes, TopicPartitions,
 };
 use pelton_model::record_type::metadata::MetadataRecord;
 use pelton_model::{ErrorCode, TopicId, config};
@@ -40,6 +41,20 @@ pub enum Command {
         /// Whether to check only.
         validate_only: bool,
     },
+    /// ElectLeaders.
+    ElectLeaders {
+        /// Which leaders are wanted.
+        election: Election,
+        /// Of which partitions; none for all.
+        topics: Option<Vec<TopicPartitions>>,
+    },
+    /// AlterPartitionReassignments.
+    Reassign {
+        /// What goes where.
+        topics: Vec<ReassignmentTopic>,
+        /// Whether a partition may have more or fewer replicas afterwards.
+        allow_factor_change: bool,
+    },
     /// A block of producer ids for one shard.
     AllocateProducerIds,
     /// A log directory of this node has failed.
@@ -55,6 +70,8 @@ impl Command {
             | Self::CreatePartitions { .. } => true,
             Self::DeleteTopics(_)
             | Self::AlterConfigs { .. }
+            | Self::ElectLeaders { .. }
+            | Self::Reassign { .. }
             | Self::AllocateProducerIds
             | Self::FailDirectory(_) => false,
         }
@@ -72,6 +89,10 @@ pub enum Answer {
     Grown(Vec<CreatePartitionsResult>),
     /// To `AlterConfigs`: one for each resource, in order.
     ConfigsAltered(Vec<Result<(), Refusal>>),
+    /// To `ElectLeaders`.
+    Elected(Vec<TopicOutcomes>),
+    /// To `Reassign`.
+    Reassigned(Vec<TopicOutcomes>),
     /// To `AllocateProducerIds`.
     ProducerIds(Result<ProducerIdBlock, Refusal>),
     /// To what nobody asked for.
@@ -139,6 +160,18 @@ impl<E: Env> Controller<E> {
                 };
                 let decision = controller::alter_configs(&image, &resources, &options);
                 split(decision, Answer::ConfigsAltered)
+            }
+            Command::ElectLeaders { election, topics } => {
+                let decision = controller::elect_leaders(&image, election, topics.as_deref());
+                split(decision, Answer::Elected)
+            }
+            Command::Reassign {
+                topics,
+                allow_factor_change,
+            } => {
+                let decision =
+                    controller::reassign_partitions(&image, &topics, allow_factor_change);
+                split(decision, Answer::Reassigned)
             }
             Command::FailDirectory(id) => {
                 let node = shard.config.node_id;

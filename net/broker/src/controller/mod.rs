@@ -36,7 +36,7 @@ use self::restore::Snapshots;
 use crate::boot::{BootError, Opening};
 use crate::env::Env;
 use crate::shard::Shard;
-use crate::shard::message::{ImageUpdate, Request, Response};
+use crate::shard::message::{ImageUpdate, QuorumState, Request, Response};
 
 /// The name of the metadata log's topic; its only partition is 0.
 pub(crate) const METADATA_TOPIC: &str = "__cluster_metadata";
@@ -50,6 +50,8 @@ pub(crate) struct Controller<E: Env> {
     epoch: LeaderEpoch,
     broker_epoch: Cell<i64>,
     quorum: RefCell<QuorumImage>,
+    /// This node as a voter.
+    voter: QuorumStart,
     snapshots: RefCell<Snapshots>,
     /// When the newest snapshot was written, or this run began.
     snapshot_at: Cell<Monotonic>,
@@ -77,6 +79,7 @@ impl<E: Env> Controller<E> {
             image: RefCell::new(loaded.state.image),
             broker_epoch: Cell::new(-1),
             quorum: RefCell::new(loaded.state.quorum),
+            voter: quorum.clone(),
             snapshots: RefCell::new(loaded.snapshots),
             snapshot_at: Cell::new(shard.net.now()),
             unsnapshotted_bytes: Cell::new(loaded.state.replayed_bytes),
@@ -105,6 +108,15 @@ impl<E: Env> Controller<E> {
     /// The epoch of this run's registration.
     pub(crate) fn broker_epoch(&self) -> i64 {
         self.broker_epoch.get()
+    }
+
+    /// Who keeps the metadata log, and how far it is.
+    pub(crate) fn describe_quorum(&self) -> QuorumState {
+        QuorumState {
+            voter: self.quorum.borrow().voter(&self.voter),
+            epoch: self.epoch,
+            log_end: self.log.log_end(),
+        }
     }
 
     /// Publishes the present image to every shard and waits until all have applied it.

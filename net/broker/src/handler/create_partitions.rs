@@ -8,7 +8,7 @@ use pelton_protocol::message::create_partitions::{
     CreatePartitionsTopicResult,
 };
 
-use super::Handled;
+use super::{Handled, outcome};
 use crate::connection::Client;
 use crate::controller::{Answer, Command};
 use crate::dispatch::Request;
@@ -67,16 +67,10 @@ fn failed(topic: &CreatePartitionsTopic, error: ErrorCode) -> CreatePartitionsTo
 }
 
 fn told(result: CreatePartitionsResult) -> CreatePartitionsTopicResult {
-    let mut response = CreatePartitionsTopicResult {
+    let (error_code, error_message) = outcome(result.result);
+    CreatePartitionsTopicResult {
         name: Str::from(result.name),
-        ..CreatePartitionsTopicResult::default()
-    };
-    if let Err(refusal) = result.result {
-        response.error_code = refusal.error.code();
-        let text = refusal
-            .message
-            .map_or_else(|| Str::from(refusal.error.message()), Str::from);
-        response.error_message = Some(text);
+        error_code,
+        error_message,
     }
-    response
 }

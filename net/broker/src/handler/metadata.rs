@@ -11,7 +11,6 @@ use bytes::Bytes;
 use pelton_machine::connection::Outcome;
 use pelton_machine::controller::{is_internal_topic, validate_topic_name};
 use pelton_machine::image::{MetadataImage, PartitionImage, TopicImage};
-use pelton_model::limits::METADATA_PARTITIONS_PER_TURN;
 use pelton_model::record_type::metadata::NO_LEADER;
 use pelton_model::{ErrorCode, NodeId, PartitionId, TopicId};
 use pelton_protocol::codec::Str;
@@ -19,9 +18,8 @@ use pelton_protocol::message::metadata::{
     MetadataEncoder, MetadataRequest, MetadataRequestTopic, MetadataResponse,
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic, metadata_frame,
 };
-use pelton_transport::net::Net;
 
-use super::Handled;
+use super::{Handled, Pauses, shown};
 use crate::authorized;
 use crate::connection::Client;
 use crate::controller::{Answer as ControlAnswer, Command};
@@ -147,27 +145,16 @@ async fn all_topics<E: Env>(client: &Client<E>, asked: &MetadataRequest, version
         }
         client.dress_topic(&image, &mut topic);
         encoder.topic(&topic);
-        pauses.after(&client.shard.net, &topic).await;
+        pauses.after(&client.shard.net, cost(&topic)).await;
     }
     let body = encoder.finish();
     making.keep(key, &body);
     body
 }
 
-/// Lets other requests run every so many partitions.
-#[derive(Default)]
-struct Pauses {
-    partitions: usize,
-}
-
-impl Pauses {
-    async fn after<N: Net>(&mut self, net: &N, topic: &MetadataResponseTopic) {
-        self.partitions += topic.partitions.len() + 1;
-        if METADATA_PARTITIONS_PER_TURN <= self.partitions {
-            self.partitions = 0;
-            net.yield_now().await;
-        }
-    }
+/// What describing a topic counts for among pauses.
+fn cost(topic: &MetadataResponseTopic) -> usize {
+    topic.partitions.len() + 1
 }
 
 async fn some_topics<E: Env>(
@@ -182,7 +169,7 @@ async fn some_topics<E: Env>(
         let ids = topics.iter().map(|topic| topic.topic_id);
         for id in ids.filter(|id| !id.is_zero()) {
             let topic = described_by_id(&client.shard, &image, id);
-            pauses.after(&client.shard.net, &topic).await;
+            pauses.after(&client.shard.net, cost(&topic)).await;
             found.push(topic);
         }
         return found;
@@ -210,7 +197,7 @@ async fn some_topics<E: Env>(
                 ..MetadataResponseTopic::default()
             },
         };
-        pauses.after(&client.shard.net, &topic).await;
+        pauses.after(&client.shard.net, cost(&topic)).await;
         found.push(topic);
     }
     found
@@ -292,7 +279,6 @@ fn described<E: Env>(
     }
 }
 
-/// A partition whose directory has failed has no leader, whether or not the controller could write it down.
 fn described_partition<E: Env>(
     shard: &Shard<E>,
     image: &MetadataImage,
@@ -300,31 +286,18 @@ fn described_partition<E: Env>(
     partition: &PartitionImage,
 ) -> MetadataResponsePartition {
     let ids = |nodes: &[NodeId]| nodes.iter().map(|node| node.0).collect();
-    let this = shard.config.node_id;
-    let is_lost = shard.is_replica_offline(partition);
-    let is_offline = |node: &&NodeId| {
-        let is_gone = image.broker(**node).is_none_or(|broker| broker.fenced);
-        is_gone || (**node == this && is_lost)
-    };
-    let leader = partition
-        .leader()
-        .filter(|leader| *leader != this || !is_lost);
-    let error = match leader {
+    let shown = shown(shard, image, partition);
+    let error = match shown.leader {
         Some(_) => ErrorCode::None,
         None => ErrorCode::LeaderNotAvailable,
     };
     MetadataResponsePartition {
         error_code: error.code(),
         partition_index: index.0,
-        leader_id: leader.map_or(NO_LEADER, |leader| leader.0),
+        leader_id: shown.leader.map_or(NO_LEADER, |leader| leader.0),
         leader_epoch: partition.leader_epoch.0,
         replica_nodes: ids(&partition.replicas),
         isr_nodes: ids(&partition.isr),
-        offline_replicas: partition
-            .replicas
-            .iter()
-            .filter(is_offline)
-            .map(|node| node.0)
-            .collect(),
+        offline_replicas: shown.offline,
     }
 }

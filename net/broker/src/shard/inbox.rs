@@ -115,6 +115,8 @@ impl<E: Env> Shard<E> {
                 Response::Published
             }
             Request::Listen(addresses) => Response::Listening(boot::listen(self, &addresses)),
+            Request::Producers(asked) => Response::Producers(self.producers(&asked)),
+            Request::Quorum => self.quorum_here(),
             Request::LogSizes => Response::LogSizes(self.log_sizes()),
             Request::Metrics(wanted) => {
                 Response::Metrics(Box::new(self.metrics_report(wanted).await))
@@ -140,6 +142,13 @@ impl<E: Env> Shard<E> {
             Box::pin(self.serve(request)).await
         } else {
             self.calls.call(shard, request).await
+        }
+    }
+
+    fn quorum_here(&self) -> Response {
+        match self.controller.get() {
+            Some(controller) => Response::Quorum(Box::new(controller.describe_quorum())),
+            None => Response::Stopping,
         }
     }
 

@@ -18,9 +18,11 @@ use pelton_machine::purgatory::Interest;
 use pelton_machine::session::Closed;
 use pelton_model::batch::TimestampType;
 use pelton_model::producer_state::BatchFacts;
+use pelton_model::record_type::control::VotersRecordVoter;
 use pelton_model::slice::Slice;
 use pelton_model::{
-    ErrorCode, LeaderEpoch, Monotonic, NodeId, Offset, PartitionId, Timestamp, TopicPartition,
+    ErrorCode, LeaderEpoch, Monotonic, NodeId, Offset, PartitionId, ProducerEpoch, ProducerId,
+    Sequence, Timestamp, TopicPartition,
 };
 use pelton_storage::LogManifest;
 
@@ -131,6 +133,10 @@ pub enum Request {
     Publish(ImageUpdate),
     /// From the controller's shard to every shard: accept connections on these addresses, one for each listener.
     Listen(Vec<SocketAddr>),
+    /// From a connection's shard to the owner: the producers that partitions remember. One for each DescribeProducers and owner.
+    Producers(ProducersRequest),
+    /// From a connection's shard to the controller's: who keeps the metadata log. One for each DescribeQuorum.
+    Quorum,
     /// From a connection's shard to every shard: the sizes of its logs. One for each DescribeLogDirs and shard.
     LogSizes,
     /// From the controller's shard to every shard: what it counted and timed. Bound: `metrics::gather`.
@@ -174,6 +180,10 @@ pub enum Response {
     Published,
     /// To [`Request::Listen`]: whether this shard listens now.
     Listening(Result<(), String>),
+    /// To [`Request::Producers`]: one for each partition, in order.
+    Producers(Vec<Result<Vec<KnownProducer>, ErrorCode>>),
+    /// To [`Request::Quorum`].
+    Quorum(Box<QuorumState>),
     /// To [`Request::LogSizes`].
     LogSizes(Vec<LogSize>),
     /// To [`Request::Metrics`].
@@ -441,6 +451,43 @@ pub struct EpochEndAnswer {
     pub leader_epoch: LeaderEpoch,
     /// Its end offset, exclusive; −1 when unknown.
     pub end_offset: Offset,
+}
+
+/// The partitions of a DescribeProducers for one owner.
+#[derive(Clone, Debug)]
+pub struct ProducersRequest {
+    /// Which.
+    pub partitions: Vec<TopicPartition>,
+    /// How many producers the answer may still tell of; the partition that passes it is the last.
+    pub room: usize,
+}
+
+/// A producer that a partition remembers.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownProducer {
+    /// Its id.
+    pub id: ProducerId,
+    /// Its epoch.
+    pub epoch: ProducerEpoch,
+    /// The sequence of its last record; −1 when none is remembered.
+    pub last_sequence: Sequence,
+    /// The time of its last batch or marker.
+    pub last_timestamp: Timestamp,
+    /// The epoch of the coordinator that ended its last transaction; −1 when none did.
+    pub coordinator_epoch: i32,
+    /// Where its open transaction begins; −1 when none is open.
+    pub txn_start: Offset,
+}
+
+/// Who keeps the metadata log, and how far it is.
+#[derive(Clone, Debug)]
+pub struct QuorumState {
+    /// The only voter, who leads.
+    pub voter: VotersRecordVoter,
+    /// The epoch that it leads.
+    pub epoch: LeaderEpoch,
+    /// The end of its log, all of which is durable and committed.
+    pub log_end: Offset,
 }
 
 /// How much of its log directory a partition takes.

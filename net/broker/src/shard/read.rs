@@ -1,4 +1,4 @@
-//! The owner's side of Fetch, ListOffsets and OffsetForLeaderEpoch.
+//! The owner's side of Fetch, ListOffsets, OffsetForLeaderEpoch and DescribeProducers.
 
 use std::rc::Rc;
 
@@ -6,14 +6,14 @@ use pelton_machine::partition::ReadRefused;
 use pelton_model::limits::FETCH_PARTITIONS_PER_TURN;
 use pelton_model::read_level::ReadLevel;
 use pelton_model::task::yield_now;
-use pelton_model::{ErrorCode, LeaderEpoch, Offset, Timestamp};
+use pelton_model::{ErrorCode, LeaderEpoch, Offset, Timestamp, TopicPartition};
 use pelton_storage::{ReadError, ReadOptions, ReadResult, StorageError, TimestampOffset};
 use pelton_transport::net::Net;
 
 use super::Shard;
 use super::message::{
-    EpochEndAnswer, EpochEndQuery, OffsetAnswer, OffsetPosition, OffsetQuery, ReadItem,
-    ReadOutcome, ReadRequest,
+    EpochEndAnswer, EpochEndQuery, KnownProducer, OffsetAnswer, OffsetPosition, OffsetQuery,
+    ProducersRequest, ReadItem, ReadOutcome, ReadRequest,
 };
 use super::slot::Slot;
 use crate::env::Env;
@@ -224,6 +224,49 @@ impl<E: Env> Shard<E> {
             },
             None => unknown(ErrorCode::None),
         }
+    }
+
+    /// The producers that partitions remember, one answer for each.
+    pub(crate) fn producers(
+        &self,
+        asked: &ProducersRequest,
+    ) -> Vec<Result<Vec<KnownProducer>, ErrorCode>> {
+        let mut room = asked.room;
+        let mut answers = Vec::with_capacity(asked.partitions.len());
+        for partition in &asked.partitions {
+            let answer = if room == 0 {
+                Err(ErrorCode::InvalidRequest)
+            } else {
+                self.producers_of(*partition)
+            };
+            room = room.saturating_sub(answer.as_ref().map_or(0, Vec::len));
+            answers.push(answer);
+        }
+        answers
+    }
+
+    fn producers_of(&self, partition: TopicPartition) -> Result<Vec<KnownProducer>, ErrorCode> {
+        let Some(slot) = self.slot(partition) else {
+            return Err(self.missing(partition));
+        };
+        let state = slot.state.borrow();
+        if state.is_offline() {
+            return Err(ErrorCode::KafkaStorageError);
+        }
+        let known = state
+            .producers()
+            .iter()
+            .map(|(id, producer)| KnownProducer {
+                id,
+                epoch: producer.epoch(),
+                last_sequence: producer.last_sequence(),
+                last_timestamp: producer.last_timestamp(),
+                coordinator_epoch: producer.coordinator_epoch(),
+                txn_start: producer.current_txn_first_offset().unwrap_or(Offset::NONE),
+            });
+        let mut known: Vec<KnownProducer> = known.collect();
+        known.sort_unstable_by_key(|producer| producer.id);
+        Ok(known)
     }
 
     fn read_error(self: &Rc<Self>, slot: &Slot<E>, error: &ReadError) -> ErrorCode {

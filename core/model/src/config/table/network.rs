@@ -60,7 +60,7 @@ broker_keys! {
         "Limits for single addresses, as host:count, over the general one.";
     "max.incremental.fetch.session.cache.slots" Int "1000" (min 0) Medium ReadOnly Served
         "Incremental fetch sessions kept at once.";
-    "max.request.partition.size.limit" Int "2000" (min 1) Medium ReadOnly Ignored
+    "max.request.partition.size.limit" Int "2000" (min 1) Medium ReadOnly Served
         "Partitions one DescribeTopicPartitions answer may hold.";
     "metric.reporters" List "org.apache.kafka.common.metrics.JmxReporter" any Low ClusterWide
         Ignored
