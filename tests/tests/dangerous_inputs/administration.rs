@@ -83,7 +83,7 @@ fn pages_of_topics() {
         table.row("all from the last of the first", &rest, "ok; topics 2; partitions 3");
         let page = describe_topic_partitions(&[], 3, None);
         table.row("all, three at a time", &page, "ok; topics 1; partitions 3; next behind 0");
-        let gone = describe_topic_partitions(&[], 2000, Some(("page-a!", 0)));
+        let gone = describe_topic_partitions(&[], 2000, Some((&format!("{}~", both[0]), 0)));
         table.row("from a topic that is gone", &gone, "ok; topics 1; partitions 2");
     }
     table.finish();
