@@ -13,6 +13,9 @@ pub trait Env: 'static {
     type Net: Net;
     /// The way to the other shards.
     type Mesh: Mesh<Message>;
+
+    /// Gives memory that this shard has freed back to the system, where the allocator keeps it. May take milliseconds.
+    fn give_memory_back() {}
 }
 
 /// The environment's connected socket.

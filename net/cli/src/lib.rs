@@ -7,8 +7,7 @@
 //!
 //! This crate picks the runtime (`transport::ring`) and the allocator; no other crate does either.
 
-#![forbid(unsafe_code)]
-
+mod allocator;
 mod args;
 mod client;
 mod consume;
@@ -31,9 +30,6 @@ use clap::Parser;
 
 use crate::args::{Cli, Command};
 use crate::error::CliError;
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Runs the command line of this process and returns its exit code.
 #[must_use]

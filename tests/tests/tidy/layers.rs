@@ -82,10 +82,11 @@ const DENIED_IN_CORE: [&str; 23] = [
 ];
 
 /// Crates with one home.
-const HOMES: [(&str, &[&str]); 6] = [
+const HOMES: [(&str, &[&str]); 7] = [
     ("io-uring", &["pelton-transport"]),
     ("async-task", &["pelton-transport"]),
     ("rkyv", &["pelton-storage"]),
+    ("libmimalloc-sys", &["pelton"]),
     ("mimalloc", &["pelton"]),
     ("clap", &["pelton", "pelton-perf"]),
     // No async runtime but our own.

@@ -212,8 +212,9 @@ pub(super) async fn listen_everywhere<E: Env>(
     Ok(())
 }
 
-/// Listens on this shard too: on one address for each listener.
+/// Listens on this shard too: on one address for each listener. What opening the logs has left is given back before.
 pub(crate) fn listen<E: Env>(shard: &Rc<Shard<E>>, addresses: &[SocketAddr]) -> Result<(), String> {
+    E::give_memory_back();
     for (index, &address) in addresses.iter().enumerate() {
         let listener = shard
             .net

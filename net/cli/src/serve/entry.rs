@@ -17,6 +17,8 @@ use pelton_transport::net::Net;
 use pelton_transport::ring::{RingMesh, RingNet};
 use pelton_transport::{boot, checks, probe_bind};
 
+use crate::allocator;
+
 /// Told the bound addresses, in the order of the listeners, when clients can connect.
 pub(super) type OnListening = Box<dyn FnOnce(&[SocketAddr]) + Send>;
 
@@ -40,6 +42,10 @@ impl Env for Kernel {
     type Disk = KernelDisk<ShardHelper>;
     type Net = RingNet;
     type Mesh = RingMesh<Message>;
+
+    fn give_memory_back() {
+        allocator::give_back();
+    }
 }
 
 /// The shard's helper threads, for what would wait for the device.
