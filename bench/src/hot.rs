@@ -7,7 +7,7 @@ use std::hint::black_box;
 use bytes::{Bytes, BytesMut};
 use futures_lite::future::block_on;
 use pelton_machine::connection::{FrameReader, Step};
-use pelton_machine::partition::{Acks, LogOffsets, Partition, PartitionState, Planned};
+use pelton_machine::partition::{Acks, LogOffsets, Partition, PartitionState, Planned, TxnGuard};
 use pelton_model::batch::validate::{ProduceRules, validate_produce};
 use pelton_model::batch::{BatchBuilder, BuilderOptions, Scratch, TimestampType, patch};
 use pelton_model::compression::Compression;
@@ -246,7 +246,7 @@ fn plan(name: &'static str, is_idempotent: bool) -> Case {
             max_timestamp: Timestamp(1_000),
         };
         sequence = sequence.checked_add(1).unwrap_or(0);
-        let planned = partition.plan_append(black_box(&facts), Acks::All);
+        let planned = partition.plan_append(black_box(&facts), Acks::All, TxnGuard::None);
         let Ok(Planned::Append(plan)) = planned else {
             panic!("{planned:?}");
         };

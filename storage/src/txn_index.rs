@@ -13,7 +13,7 @@
 //! 2. The file is as durable as its segment: recovery writes it anew for every segment that it scans, and for one whose
 //!    file makes no sense.
 //!
-//! Not here: appending while transactions end, and looking up for a fetch; both come with transactions.
+//! Not here: appending while transactions end, and looking up for a fetch (`segment::aborted`).
 //!
 //! Source: Kafka's `AbortedTxn` and `TransactionIndex`.
 

@@ -1,7 +1,8 @@
 //! The partition leader against a naive model that recomputes everything from the whole history.
 
 use pelton_machine::partition::{
-    Acks, IsrChange, LogOffsets, Partition, PartitionState, Plan, PlanRefused, Planned, Updated,
+    Acks, IsrChange, LogOffsets, Partition, PartitionState, Plan, PlanRefused, Planned, TxnGuard,
+    Updated,
 };
 use pelton_model::producer_state::{BatchFacts, ProducerStamp, ProducerStates};
 use pelton_model::{
@@ -148,7 +149,7 @@ impl Naive {
             is_transactional: false,
             max_timestamp: Timestamp(base),
         };
-        let answer = partition.plan_append(&facts, acks);
+        let answer = partition.plan_append(&facts, acks, TxnGuard::None);
         if self.leader != 1 {
             assert_eq!(answer, Err(PlanRefused::NotLeader));
         } else if acks == Acks::All && self.isr.len() < self.min_isr {

@@ -6,6 +6,7 @@
 //!    compress (KAFKA-18659).
 
 use crate::codec::{Message, Versions};
+use crate::message::write_txn_markers::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 use crate::message::alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
 use crate::message::alter_partition_reassignments::{
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
@@ -102,6 +103,8 @@ pub enum ApiKey {
     InitProducerId = 22,
     /// Where leader epochs end.
     OffsetForLeaderEpoch = 23,
+    /// Ends transactions in their partitions.
+    WriteTxnMarkers = 27,
     /// Which ACLs there are.
     DescribeAcls = 29,
     /// Adds ACLs.
@@ -232,7 +235,7 @@ impl ApiRow {
     }
 }
 
-static TABLE: [ApiRow; 39] = [
+static TABLE: [ApiRow; 40] = [
     ApiRow {
         advertised_min: 0,
         ..ApiRow::of::<ProduceRequest, ProduceResponse>(ApiKey::Produce, "Produce", Class::Produce)
@@ -317,6 +320,11 @@ static TABLE: [ApiRow; 39] = [
     ApiRow::of::<OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse>(
         ApiKey::OffsetForLeaderEpoch,
         "OffsetForLeaderEpoch",
+        Class::Barrier,
+    ),
+    ApiRow::of::<WriteTxnMarkersRequest, WriteTxnMarkersResponse>(
+        ApiKey::WriteTxnMarkers,
+        "WriteTxnMarkers",
         Class::Barrier,
     ),
     ApiRow::of::<DescribeAclsRequest, DescribeAclsResponse>(

@@ -9,6 +9,7 @@ use crate::codec::{DecodeError, Kind, Message, Reader, Versions, Writer};
 use crate::control_record;
 use crate::group_record;
 use crate::header::RequestHeader;
+use crate::message::write_txn_markers::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 use crate::message::alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
 use crate::message::alter_partition_reassignments::{
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
@@ -153,6 +154,8 @@ static TARGETS: &[Target] = &[
     Target::of::<LeaveGroupResponse>(),
     Target::of::<ListGroupsRequest>(),
     Target::of::<ListGroupsResponse>(),
+    Target::of::<WriteTxnMarkersRequest>(),
+    Target::of::<WriteTxnMarkersResponse>(),
     Target::of::<OffsetCommitRequest>(),
     Target::of::<OffsetCommitResponse>(),
     Target::of::<OffsetDeleteRequest>(),

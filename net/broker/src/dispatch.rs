@@ -20,7 +20,7 @@ use crate::handler::{
     describe_groups, describe_log_dirs, describe_producers, describe_quorum,
     describe_topic_partitions, elect_leaders, fetch, find_coordinator, heartbeat, init_producer_id,
     join_group, leave_group, list_groups, list_offsets, list_partition_reassignments, metadata,
-    offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, sync_group,
+    offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, sync_group, write_txn_markers,
     unregister_broker,
 };
 
@@ -203,6 +203,7 @@ async fn handled<E: Env>(client: &Client<E>, asked: &Request, key: ApiKey) -> Ha
         ApiKey::UnregisterBroker => unregister_broker::handle(client, asked),
         ApiKey::DescribeTopicPartitions => describe_topic_partitions::handle(client, asked).await,
         ApiKey::DescribeCluster => describe_cluster::handle(client, asked),
+        ApiKey::WriteTxnMarkers => write_txn_markers::handle(client, asked).await,
         ApiKey::OffsetCommit => offset_commit::handle(client, asked).await,
         ApiKey::OffsetFetch => offset_fetch::handle(client, asked).await,
         ApiKey::FindCoordinator => find_coordinator::handle(client, asked).await,

@@ -20,7 +20,7 @@ use super::output::{self, Output, Written};
 use super::plan::{Gathered, Plan, may_join};
 use super::source::Source;
 use super::transactions::Transactions;
-use crate::config::{LogConfig, TEXT_FILE_BYTES_MAX};
+use crate::config::{LogConfig, TXN_INDEX_BYTES_MAX};
 use crate::disk::Disk;
 use crate::error::Damage;
 use crate::log::Log;
@@ -226,8 +226,10 @@ impl<D: Disk> Pass<D> {
                 continue;
             };
             let path = self.directory.join(&entry.name);
-            let contents = self.disk.read_file(&path, TEXT_FILE_BYTES_MAX).await?;
-            let Ok(aborted) = txn_index::decode(&contents, base) else {
+            let contents = self.disk.read_file(&path, TXN_INDEX_BYTES_MAX).await?;
+            // The active segment's may be seen while it grows; what is torn is above the last stable offset.
+            let whole = contents.len() - contents.len() % txn_index::ENTRY_BYTES;
+            let Ok(aborted) = txn_index::decode(&contents[..whole], base) else {
                 // Without it, aborted records would pass for committed ones.
                 return Err(CleanError::Damaged {
                     path,

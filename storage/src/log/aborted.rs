@@ -1,4 +1,5 @@
-//! The `.txnindex` files when a log is opened: checked, and written anew where they make no sense.
+//! The aborted transactions of a log: looked up for readers; and their `.txnindex` files when a log is opened: checked, and written anew
+//! where they make no sense.
 //!
 //! Invariants:
 //! 1. A segment that recovery scans gets the index that its markers give, and none when no transaction was aborted in it.
@@ -10,13 +11,65 @@ use std::rc::Rc;
 use pelton_model::Offset;
 use pelton_model::producer_state::ProducerStates;
 
-use super::producers;
 use super::recovery::{Opening, read_batch};
+use super::{Log, producers};
 use crate::config::TXN_INDEX_BYTES_MAX;
 use crate::disk::Disk;
 use crate::error::StorageError;
-use crate::segment::{FileKind, file_path};
+use crate::segment::{FileKind, Segment, file_path};
 use crate::txn_index::{self, AbortedTxn};
+
+impl<D: Disk> Log<D> {
+    /// The aborted transactions with a record or marker in `[from, up_to)`, in the order of their markers. `up_to` is at most the last
+    /// stable offset: of what is open nobody knows how it ends.
+    ///
+    /// # Errors
+    /// `Disk` and `Corrupt` when an index cannot be read.
+    pub async fn aborted(
+        &self,
+        from: Offset,
+        up_to: Offset,
+    ) -> Result<Vec<AbortedTxn>, StorageError> {
+        loop {
+            let changes = self.changes.get();
+            let found = self.aborted_once(from, up_to).await;
+            // Compaction may have put another segment in the place of one that was looked at.
+            if self.changes.get() == changes {
+                return found;
+            }
+        }
+    }
+
+    async fn aborted_once(
+        &self,
+        from: Offset,
+        up_to: Offset,
+    ) -> Result<Vec<AbortedTxn>, StorageError> {
+        self.check_open()?;
+        let mut found = Vec::new();
+        let (first, _) = self.segment_of(from);
+        let mut next = first;
+        while let Some((index, segment)) = self.aborted_from(next) {
+            let is_complete = segment.find_aborted(from, up_to, &mut found).await?;
+            if index != first && !Rc::ptr_eq(&segment, &self.active()) {
+                segment.forget_aborted();
+            }
+            if is_complete {
+                break;
+            }
+            next = index + 1;
+        }
+        Ok(found)
+    }
+
+    /// The first segment at or behind `index` in which a transaction was aborted.
+    fn aborted_from(&self, index: usize) -> Option<(usize, Rc<Segment<D>>)> {
+        let segments = self.segments.borrow();
+        let mut from = segments.iter().enumerate().skip(index);
+        let (index, segment) = from.find(|(_, segment)| segment.has_aborted())?;
+        Some((index, Rc::clone(segment)))
+    }
+}
 
 impl<D: Disk> Opening<D> {
     /// After a scan of the segment at `base` from `from` on: its index is what stood there below, and `aborted`.
@@ -37,7 +90,7 @@ impl<D: Disk> Opening<D> {
         self.write_txn_index(base, &entries).await
     }
 
-    fn has_txn_index(&self, base: Offset) -> bool {
+    pub(super) fn has_txn_index(&self, base: Offset) -> bool {
         let files = self.listing.files.get(&base.0);
         files.is_some_and(|files| files.has_txn_index)
     }

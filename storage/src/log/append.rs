@@ -19,6 +19,7 @@ use crate::disk::{Disk, DiskError};
 use crate::error::StorageError;
 use crate::format;
 use crate::segment::Segment;
+use crate::txn_index::AbortedTxn;
 
 /// Fails the log unless disarmed.
 struct Armed<'a, D: Disk>(Option<&'a Log<D>>);
@@ -50,6 +51,23 @@ impl<D: Disk> Log<D> {
         batches: &[Bytes],
         facts: &[BatchFacts],
     ) -> Result<Offset, StorageError> {
+        self.append_with_aborted(batches, facts, &[]).await
+    }
+
+    /// As [`Log::append`]; some of the batches are markers that abort the transactions of `aborted`, in their order.
+    ///
+    /// # Errors
+    /// As [`Log::append`].
+    /// # Panics
+    /// As [`Log::append`].
+    /// # Cancel safety
+    /// As [`Log::append`].
+    pub async fn append_with_aborted(
+        &self,
+        batches: &[Bytes],
+        facts: &[BatchFacts],
+        aborted: &[AbortedTxn],
+    ) -> Result<Offset, StorageError> {
         self.check_open()?;
         assert_eq!(batches.len(), facts.len());
         let _turn = self.gate.enter().await;
@@ -68,7 +86,11 @@ impl<D: Disk> Log<D> {
                 count = self.fitting(&batches[start..], &facts[start..]).max(1);
             }
             let end = start + count;
-            self.write_run(&batches[start..end], &facts[start..end])
+            let (batches, facts) = (&batches[start..end], &facts[start..end]);
+            self.write_aborted(facts, aborted)
+                .await
+                .map_err(|error| self.fail(error))?;
+            self.write_run(batches, facts)
                 .await
                 .map_err(|error| self.fail(error))?;
             start = end;
@@ -158,6 +180,23 @@ impl<D: Disk> Log<D> {
             count += 1;
         }
         count
+    }
+
+    /// Adds those of `aborted` whose markers are in the run to the active segment's index, before the log counts them.
+    async fn write_aborted(
+        &self,
+        facts: &[BatchFacts],
+        aborted: &[AbortedTxn],
+    ) -> Result<(), DiskError> {
+        let (Some(first), Some(last)) = (facts.first(), facts.last()) else {
+            return Ok(());
+        };
+        let from = aborted.partition_point(|txn| txn.last_offset < first.base_offset);
+        let to = aborted.partition_point(|txn| txn.last_offset <= last.last_offset);
+        if from < to {
+            self.active().append_aborted(&aborted[from..to]).await?;
+        }
+        Ok(())
     }
 
     async fn write_run(&self, batches: &[Bytes], facts: &[BatchFacts]) -> Result<(), DiskError> {

@@ -157,6 +157,8 @@ pub struct ReadResult {
     pub size_bytes: usize,
     /// The first batch's base offset (at most `from`), when there is one.
     pub base_offset: Option<Offset>,
+    /// No record at or above it is among them, when there is a batch.
+    pub end_offset: Option<Offset>,
 }
 
 /// A record found by time.

@@ -33,6 +33,8 @@ enum TailRead {
 /// Whole batches within a segment.
 struct Range {
     base_offset: Offset,
+    /// No batch of the range has a record at or above it.
+    end_offset: Offset,
     position: u64,
     end: u64,
 }
@@ -140,13 +142,14 @@ impl<D: Disk> Log<D> {
             if options.up_to <= batch.last_offset || (options.bytes_max < size && !forced) {
                 break;
             }
-            range
-                .get_or_insert(Range {
-                    base_offset: batch.base_offset,
-                    position: start,
-                    end: start,
-                })
-                .end = batch.end();
+            let range = range.get_or_insert(Range {
+                base_offset: batch.base_offset,
+                end_offset: batch.base_offset,
+                position: start,
+                end: start,
+            });
+            range.end = batch.end();
+            range.end_offset = batch.last_offset.plus(1);
             if in_memory {
                 match tail.bytes(batch) {
                     Some(bytes) if slices.len() < TAIL_SLICES_MAX => {
@@ -163,6 +166,7 @@ impl<D: Disk> Log<D> {
                 slices,
                 size_bytes: usize::try_from(range.end - range.position).unwrap_or(usize::MAX),
                 base_offset: Some(range.base_offset),
+                end_offset: Some(range.end_offset),
             }),
         }
     }
@@ -179,20 +183,23 @@ impl<D: Disk> Log<D> {
         if options.up_to <= first.header.last_offset() || !(fits || options.at_least_one) {
             return Ok(None);
         }
-        let range = |end| {
+        let range = |end, end_offset| {
             Some(Range {
                 base_offset: first.header.base_offset,
+                end_offset,
                 position: first.position,
                 end,
             })
         };
         if !fits {
-            return Ok(range(first.end()));
+            return Ok(range(first.end(), first.header.next_offset()));
         }
-        let whole = match self.segment_at(index + 1) {
-            Some(next) => next.base <= options.up_to,
-            None => self.log_end.get() <= options.up_to,
+        let segment_end = match self.segment_at(index + 1) {
+            Some(next) => next.base,
+            None => self.log_end.get(),
         };
+        let whole = segment_end <= options.up_to;
+        let bound = segment_end.min(options.up_to);
         let mut limit = segment.size_bytes();
         if !whole {
             limit = match find(segment, options.up_to).await? {
@@ -203,21 +210,23 @@ impl<D: Disk> Log<D> {
         assert!(first.end() <= limit);
         let wanted = first.position.saturating_add(options.bytes_max as u64);
         if limit <= wanted {
-            return Ok(range(limit));
+            return Ok(range(limit, bound));
         }
         let mut walk = segment.walk_before_position(wanted).await?;
         if walk.position() < first.end() {
             walk = segment.walk(first.end()).await?;
         }
         let mut end = walk.position();
+        let mut end_offset = bound;
         while let Some(found) = walk.next().await? {
             if wanted < found.end() {
+                end_offset = found.header.base_offset;
                 segment.remember_next(found);
                 break;
             }
             end = found.end();
         }
-        Ok(range(end))
+        Ok(range(end, end_offset))
     }
 
     async fn fetch(&self, segment: &Segment<D>, range: Range) -> Result<ReadResult, StorageError> {
@@ -248,6 +257,7 @@ impl<D: Disk> Log<D> {
             slices: vec![slice],
             size_bytes,
             base_offset: Some(range.base_offset),
+            end_offset: Some(range.end_offset),
         })
     }
 }
@@ -270,6 +280,7 @@ async fn read_small<D: Disk>(
         .walk_within(&first, left.min(wanted + HEADER_BYTES))
         .await?;
     let mut size_bytes = 0;
+    let mut end_offset = None;
     while walk.block().1 {
         let found = match walk.next().await {
             Ok(Some(found)) => found,
@@ -293,6 +304,7 @@ async fn read_small<D: Disk>(
             break;
         }
         size_bytes = end;
+        end_offset = Some(found.header.next_offset());
     }
     let block = walk.block().0;
     // An answer that waits for its reader holds no more than twice its bytes.
@@ -310,6 +322,7 @@ async fn read_small<D: Disk>(
         slices,
         size_bytes,
         base_offset: (size_bytes > 0).then_some(first.header.base_offset),
+        end_offset,
     })
 }
 

@@ -106,6 +106,9 @@ impl<D: Disk> Log<D> {
             options.recovery_point.min(opening.log_end)
         };
         for segment in &opening.segments {
+            if opening.has_txn_index(segment.base) {
+                segment.set_has_aborted();
+            }
             segment.release();
         }
         let parts = Parts {

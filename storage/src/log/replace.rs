@@ -114,6 +114,9 @@ impl<D: Disk> Log<D> {
         replaced.map_err(|error| CleanError::Log(self.fail(error)))?;
         let new = Segment::new(&self.home, cleaned.base, cleaned.size_bytes);
         new.set_synced();
+        if cleaned.has_transactions {
+            new.set_has_aborted();
+        }
         {
             let mut segments = self.segments.borrow_mut();
             segments.splice(at..at + old.len(), [Rc::new(new)]);

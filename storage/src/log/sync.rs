@@ -6,7 +6,7 @@
 //! Invariants:
 //! 1. What is promised durable was written before its sync began.
 //! 2. The syncs of one log run one after the other: of two at once, the kernel would tell only one of a failure.
-//! 3. The order is Kafka's: log, indexes, producer snapshot, directory. No name becomes durable before what it names.
+//! 3. The order is Kafka's: log, indexes (that of aborted transactions included), producer snapshot, directory. No name becomes durable before what it names.
 //! 4. The recovery point moves to an offset only after everything below it was synced, the indexes of closed segments included:
 //!    recovery looks at the segment that holds it, and at none before.
 //! 5. After a failed sync the log answers nothing more, and the sync is not tried again.
@@ -56,9 +56,15 @@ impl<D: Disk> Log<D> {
 
     async fn sync_log_files(&self) -> Result<(), DiskError> {
         let end = self.log_end.get();
-        let unsynced = self.segments_where(|segment| !segment.is_durable() || !segment.is_named());
-        for segment in unsynced.iter().filter(|segment| !segment.is_durable()) {
-            segment.forgive(segment.sync_log().await)?;
+        let unsynced = self.segments_where(|segment| {
+            !segment.is_durable() || !segment.is_named() || segment.has_unsynced_aborted()
+        });
+        for segment in &unsynced {
+            if !segment.is_durable() {
+                segment.forgive(segment.sync_log().await)?;
+            }
+            // Recovery believes it below the recovery point.
+            segment.forgive(segment.sync_aborted().await)?;
         }
         if unsynced.iter().any(|segment| !segment.is_named()) {
             self.sync_names(&unsynced).await?;

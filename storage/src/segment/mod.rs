@@ -8,6 +8,7 @@
 //!
 //! Retention and compaction work on closed segments from outside.
 
+mod aborted;
 mod age;
 mod checkpoint;
 mod doom;
@@ -106,6 +107,7 @@ pub(crate) struct Segment<D: Disk> {
     /// The batches at which recent reads stopped: where their readers go on. Empty for a segment nobody reads.
     next_reads: RefCell<VecDeque<Found>>,
     doom: doom::Doom,
+    aborted: aborted::Aborted<D::File>,
     /// The largest timestamp of the first batch; `None` while unknown or empty.
     first_timestamp: Cell<Option<Timestamp>>,
     /// When the clock of a segment without timestamps was started.
@@ -134,6 +136,7 @@ impl<D: Disk> Segment<D> {
             written_back: Cell::new(size),
             next_reads: RefCell::new(VecDeque::new()),
             doom: doom::Doom::default(),
+            aborted: aborted::Aborted::default(),
             first_timestamp: Cell::new(None),
             seen_at: Cell::new(Timestamp::NONE),
         }
@@ -271,6 +274,7 @@ impl<D: Disk> Segment<D> {
         self.note_lent();
         self.file.replace(None);
         self.next_reads.take();
+        self.forget_aborted();
         self.offsets.release();
         self.times.release();
     }
@@ -396,6 +400,7 @@ impl<D: Disk> Segment<D> {
             self.load_indexes().await?;
         }
         self.times.sync().await?;
+        self.sync_aborted().await?;
         if self.changes.get() == changes {
             self.synced.set(true);
         }

@@ -36,6 +36,7 @@ impl<D: Disk> Segment<D> {
             max_timestamp: self.max_known.get().then(max),
             since_entry: self.since_entry.get(),
             indexes,
+            has_aborted: self.has_aborted(),
         }
     }
 
@@ -83,6 +84,9 @@ impl<D: Disk> Segment<D> {
             }
             segment.max_timestamp.set(max);
             segment.max_known.set(true);
+        }
+        if rows.has_aborted {
+            segment.set_has_aborted();
         }
         segment.since_entry.set(rows.since_entry);
         segment.set_synced();

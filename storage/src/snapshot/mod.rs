@@ -29,7 +29,7 @@ use rkyv::{Archive, Deserialize, Serialize};
 /// The manifest's file within the log directory; Apache Kafka ignores files that it does not know there.
 pub(crate) const FILE: &str = "pelton.manifest";
 /// A change of any archived type below is a new version.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const MAGIC: &[u8; 8] = b"PELTONMF";
 const HEADER_BYTES: usize = 16;
 
@@ -105,6 +105,8 @@ pub struct SegmentManifest {
     pub since_entry: u64,
     /// The indexes, when they were looked at.
     pub indexes: Option<IndexManifest>,
+    /// Whether it has an index of aborted transactions.
+    pub has_aborted: bool,
 }
 
 /// Both indexes of a segment: how many entries, and the last one.

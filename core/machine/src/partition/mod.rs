@@ -13,7 +13,8 @@
 //!    *maximal* ISR (the committed one with every pending addition and without any pending removal).
 //! 3. It does not move while the committed ISR is smaller than min(`min.insync.replicas`, replica count), for acks=1 too.
 //! 4. A plan is never undone: a failed write takes the partition offline for good, and its state is rebuilt from the log.
-//! 5. Epochs only grow: an update below the known partition epoch is ignored; an equal one is accepted; only a grown
+//! 5. A transactional batch is planned only in a transaction that is open here, or that the coordinator vouches for (`transactions`).
+//! 6. Epochs only grow: an update below the known partition epoch is ignored; an equal one is accepted; only a grown
 //!    leader epoch forgets the followers' progress.
 //!
 //! Not here: validation of bytes, I/O, waiting, requests to the controller for another ISR, replicas that are caught up
@@ -24,12 +25,16 @@
 mod state;
 #[cfg(test)]
 mod tests;
+mod transactions;
 
 use pelton_model::producer_state::{BatchFacts, Duplicate, ProducerStates, SequenceCheck};
 use pelton_model::read_level::ReadLevel;
 use pelton_model::{LeaderEpoch, Monotonic, NodeId, Offset, PartitionEpoch, Timestamp};
 
+use transactions::Verifications;
+
 pub use state::{Follower, Isr, PartitionState};
+pub use transactions::{Marker, PlannedMarker, TxnGuard, Verification};
 
 /// Which replicas must have a batch before it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +98,23 @@ pub enum PlanRefused {
     OutOfOrderSequence,
     /// INVALID_PRODUCER_EPOCH.
     InvalidProducerEpoch,
+    /// INVALID_TXN_STATE.
+    InvalidTxnState,
+    /// TRANSACTION_COORDINATOR_FENCED.
+    CoordinatorFenced,
+}
+
+impl PlanRefused {
+    /// Why a batch of this verdict is refused; `Ok` holds the original of a repeated one.
+    fn of(check: SequenceCheck) -> Result<Option<Duplicate>, Self> {
+        match check {
+            SequenceCheck::Accept => Ok(None),
+            SequenceCheck::Duplicate(original) => Ok(Some(original)),
+            SequenceCheck::OutOfOrder => Err(Self::OutOfOrderSequence),
+            SequenceCheck::InvalidEpoch => Err(Self::InvalidProducerEpoch),
+            SequenceCheck::InvalidTxnState => Err(Self::InvalidTxnState),
+        }
+    }
 }
 
 /// Why a reader was refused.
@@ -119,6 +141,8 @@ pub struct Progress {
     pub high_watermark: Option<Offset>,
     /// The new last stable offset, if it moved: `read_committed` consumers wait for it.
     pub last_stable: Option<Offset>,
+    /// Whether the last stable offset passed records that were committed before: more became stable than was appended.
+    pub has_released: bool,
     /// Whether leadership was lost, or lost and regained, between plan and write: answer NOT_LEADER_OR_FOLLOWER.
     pub is_fenced: bool,
 }
@@ -169,6 +193,7 @@ pub struct Partition {
     high_watermark: Offset,
     last_stable: Offset,
     producers: ProducerStates,
+    verifications: Verifications,
 }
 
 impl Partition {
@@ -202,6 +227,7 @@ impl Partition {
             high_watermark,
             last_stable: log.log_start,
             producers,
+            verifications: Verifications::default(),
             state,
         };
         partition.reset_followers();
@@ -209,14 +235,35 @@ impl Partition {
         partition
     }
 
-    /// Gives a validated batch its offset.
+    /// Gives a validated batch its offset. `guard` says why a transactional one may be the first of its transaction here; a batch
+    /// outside of transactions ignores it.
     ///
     /// O(1), and without allocation unless the producer is new.
     ///
     /// # Errors
     /// [`PlanRefused`], in Kafka's order of checks.
-    pub fn plan_append(&mut self, facts: &BatchFacts, acks: Acks) -> Result<Planned, PlanRefused> {
+    pub fn plan_append(
+        &mut self,
+        facts: &BatchFacts,
+        acks: Acks,
+        guard: TxnGuard,
+    ) -> Result<Planned, PlanRefused> {
         assert!(0 <= facts.last_offset_delta);
+        self.check_writable(acks)?;
+        let base_offset = self.planned_end;
+        let check = match facts.producer {
+            Some(stamp) if facts.is_transactional => {
+                self.admit_transactional(base_offset, facts, stamp, guard)
+            }
+            Some(_) | None => self.producers.admit(base_offset, facts),
+        };
+        if let Some(original) = PlanRefused::of(check)? {
+            return Ok(Planned::Duplicate(original));
+        }
+        Ok(Planned::Append(self.place(facts.last_offset_delta)))
+    }
+
+    fn check_writable(&self, acks: Acks) -> Result<(), PlanRefused> {
         if self.is_offline {
             return Err(PlanRefused::Offline);
         }
@@ -226,20 +273,19 @@ impl Partition {
         if acks == Acks::All && self.is_under_min_isr() {
             return Err(PlanRefused::NotEnoughReplicas);
         }
+        Ok(())
+    }
+
+    /// Gives the next offsets away.
+    fn place(&mut self, last_offset_delta: i32) -> Plan {
         let base_offset = self.planned_end;
-        match self.producers.admit(base_offset, facts) {
-            SequenceCheck::Accept => {}
-            SequenceCheck::Duplicate(original) => return Ok(Planned::Duplicate(original)),
-            SequenceCheck::OutOfOrder => return Err(PlanRefused::OutOfOrderSequence),
-            SequenceCheck::InvalidEpoch => return Err(PlanRefused::InvalidProducerEpoch),
-        }
-        let last_offset = base_offset.plus(i64::from(facts.last_offset_delta));
+        let last_offset = base_offset.plus(i64::from(last_offset_delta));
         self.planned_end = last_offset.plus(1);
-        Ok(Planned::Append(Plan {
+        Plan {
             base_offset,
             last_offset,
             leader_epoch: self.state.leader_epoch,
-        }))
+        }
     }
 
     /// Takes note that everything below `next_offset` is written; `leader_epoch` is that of the plans.
@@ -477,6 +523,7 @@ impl Partition {
     /// Forgets producers that were idle for `expiration_ms`. O(producers): for the maintenance task.
     pub fn expire_producers(&mut self, now: Timestamp, expiration_ms: i64) {
         self.producers.expire(now, expiration_ms);
+        self.verifications.expire(now, expiration_ms);
     }
 
     /// Whether the committed ISR is below min(`min.insync.replicas`, replica count).
@@ -493,6 +540,7 @@ impl Partition {
         if self.is_offline {
             return progress;
         }
+        let was_held = self.last_stable < self.high_watermark;
         if self.is_leader() && !self.is_under_min_isr() {
             let mut committed = self.log_end;
             for follower in &self.followers {
@@ -514,6 +562,7 @@ impl Partition {
         if self.last_stable < stable {
             self.last_stable = stable;
             progress.last_stable = Some(stable);
+            progress.has_released = was_held;
         }
         assert!(self.last_stable <= self.high_watermark);
         assert!(self.high_watermark <= self.log_end);

@@ -7,6 +7,7 @@ use super::*;
 
 const LOCAL: NodeId = NodeId(1);
 const NO_PROGRESS: Progress = Progress {
+    has_released: false,
     log_end: None,
     high_watermark: None,
     last_stable: None,
@@ -68,7 +69,7 @@ fn idempotent(epoch: i16, sequence: i32, count: i32) -> BatchFacts {
 
 fn appended(partition: &mut Partition, count: i32) -> Progress {
     let planned = partition
-        .plan_append(&plain(count), Acks::Leader)
+        .plan_append(&plain(count), Acks::Leader, TxnGuard::None)
         .expect("a leader");
     let Planned::Append(plan) = planned else {
         panic!("no producer, no duplicate")
@@ -80,14 +81,14 @@ fn appended(partition: &mut Partition, count: i32) -> Progress {
 #[test]
 fn plan_then_append() {
     let mut partition = alone();
-    let first = partition.plan_append(&plain(3), Acks::All);
+    let first = partition.plan_append(&plain(3), Acks::All, TxnGuard::None);
     let plan = Plan {
         base_offset: Offset(10),
         last_offset: Offset(12),
         leader_epoch: LeaderEpoch(5),
     };
     assert_eq!(first, Ok(Planned::Append(plan)));
-    let second = partition.plan_append(&plain(1), Acks::Leader);
+    let second = partition.plan_append(&plain(1), Acks::Leader, TxnGuard::None);
     assert_eq!(
         second,
         Ok(Planned::Append(Plan {
@@ -109,6 +110,7 @@ fn plan_then_append() {
             log_end: moved,
             high_watermark: moved,
             last_stable: moved,
+            has_released: false,
             is_fenced: false
         }
     );
@@ -123,7 +125,10 @@ fn plan_then_append() {
 fn refusals() {
     fn check(mut partition: Partition, facts: BatchFacts, acks: Acks, expected: PlanRefused) {
         let planned_end = partition.planned_end();
-        assert_eq!(partition.plan_append(&facts, acks), Err(expected));
+        assert_eq!(
+            partition.plan_append(&facts, acks, TxnGuard::None),
+            Err(expected)
+        );
         assert_eq!(partition.planned_end(), planned_end);
     }
     let follower = || Partition::new(state(2, 5, 9, &[1, 2]), at(10), 1, ProducerStates::new());
@@ -142,7 +147,7 @@ fn refusals() {
     let known = || {
         let mut partition = alone();
         partition
-            .plan_append(&idempotent(2, 0, 3), Acks::Leader)
+            .plan_append(&idempotent(2, 0, 3), Acks::Leader, TxnGuard::None)
             .expect("accepted");
         partition
     };
@@ -178,10 +183,16 @@ fn effective_min_isr() {
         };
         let mut partition = Partition::new(state, at(10), min_isr, ProducerStates::new());
         assert_eq!(
-            partition.plan_append(&plain(1), Acks::All).is_ok(),
+            partition
+                .plan_append(&plain(1), Acks::All, TxnGuard::None)
+                .is_ok(),
             accepted
         );
-        assert!(partition.plan_append(&plain(1), Acks::Leader).is_ok());
+        assert!(
+            partition
+                .plan_append(&plain(1), Acks::Leader, TxnGuard::None)
+                .is_ok()
+        );
     }
     check(&[1], &[1], 1, true);
     check(&[1], &[1], 2, true);
@@ -197,7 +208,7 @@ fn effective_min_isr() {
 fn duplicates() {
     let mut partition = alone();
     partition
-        .plan_append(&idempotent(0, 0, 3), Acks::All)
+        .plan_append(&idempotent(0, 0, 3), Acks::All, TxnGuard::None)
         .expect("accepted");
     let original = Planned::Duplicate(Duplicate {
         base_offset: Offset(10),
@@ -205,16 +216,16 @@ fn duplicates() {
         timestamp: Timestamp(1_000),
     });
     assert_eq!(
-        partition.plan_append(&idempotent(0, 0, 3), Acks::All),
+        partition.plan_append(&idempotent(0, 0, 3), Acks::All, TxnGuard::None),
         Ok(original)
     );
     assert_eq!(partition.planned_end(), Offset(13));
     partition.on_appended(LeaderEpoch(5), Offset(13));
     assert_eq!(
-        partition.plan_append(&idempotent(0, 0, 3), Acks::All),
+        partition.plan_append(&idempotent(0, 0, 3), Acks::All, TxnGuard::None),
         Ok(original)
     );
-    let next = partition.plan_append(&idempotent(0, 3, 1), Acks::All);
+    let next = partition.plan_append(&idempotent(0, 3, 1), Acks::All, TxnGuard::None);
     assert!(matches!(
         next,
         Ok(Planned::Append(Plan {
@@ -334,7 +345,7 @@ fn fenced_writes() {
     fn check(updates: &[PartitionState], is_fenced: bool, high_watermark: i64) {
         let mut partition = leader_of(&[1], 1);
         partition
-            .plan_append(&plain(4), Acks::Leader)
+            .plan_append(&plain(4), Acks::Leader, TxnGuard::None)
             .expect("a leader");
         for update in updates {
             partition.update(update.clone());
@@ -359,7 +370,7 @@ fn epoch_start() {
     let mut partition = leader_of(&[1, 2], 1);
     assert!(partition.is_confirmed());
     partition
-        .plan_append(&plain(4), Acks::Leader)
+        .plan_append(&plain(4), Acks::Leader, TxnGuard::None)
         .expect("a leader");
     let updated = partition.update(state(1, 6, 10, &[1, 2]));
     assert!(matches!(
@@ -468,7 +479,7 @@ fn last_stable() {
 fn offline_stays() {
     let mut partition = leader_of(&[1], 1);
     partition
-        .plan_append(&plain(1), Acks::Leader)
+        .plan_append(&plain(1), Acks::Leader, TxnGuard::None)
         .expect("a leader");
     partition.go_offline();
     let progress = partition.on_appended(LeaderEpoch(5), Offset(11));

@@ -99,6 +99,19 @@ pub enum SequenceCheck {
     OutOfOrder,
     /// INVALID_PRODUCER_EPOCH: the producer has been fenced by a newer epoch.
     InvalidEpoch,
+    /// INVALID_TXN_STATE: a record outside of transactions while the producer has one open.
+    InvalidTxnState,
+}
+
+/// Whether a coordinator's marker may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkerCheck {
+    /// It may.
+    Accept,
+    /// INVALID_PRODUCER_EPOCH: it ends a transaction of the past.
+    InvalidEpoch,
+    /// TRANSACTION_COORDINATOR_FENCED: a later coordinator has written markers for this producer.
+    CoordinatorFenced,
 }
 
 /// Where the original of a repeated batch lies.
@@ -214,28 +227,45 @@ impl ProducerState {
         &self.batches[..usize::from(self.batch_count)]
     }
 
-    fn check(&self, stamp: ProducerStamp, last_offset_delta: i32) -> SequenceCheck {
+    /// Whether a transaction of this epoch is open.
+    #[must_use]
+    pub fn is_in_transaction(&self, epoch: ProducerEpoch) -> bool {
+        self.epoch == epoch && self.current_txn_first_offset != Offset::NONE
+    }
+
+    /// The original of a batch that was sent again, if it is one of the last five.
+    #[must_use]
+    pub fn duplicate(&self, stamp: ProducerStamp, last_offset_delta: i32) -> Option<Duplicate> {
+        if stamp.epoch != self.epoch || stamp.base_sequence == Sequence::NONE {
+            return None;
+        }
+        let last = last_sequence(stamp.base_sequence, last_offset_delta);
+        let mut newest_first = self.written().iter().rev();
+        newest_first
+            .find(|b| b.last_sequence == last && b.base_sequence() == stamp.base_sequence)
+            .map(|b| b.duplicate())
+    }
+
+    fn check(&self, stamp: ProducerStamp, facts: &BatchFacts) -> SequenceCheck {
         if stamp.epoch < self.epoch {
             return SequenceCheck::InvalidEpoch;
         }
-        if stamp.epoch > self.epoch {
-            return if stamp.base_sequence == Sequence(0) {
-                SequenceCheck::Accept
-            } else {
-                SequenceCheck::OutOfOrder
+        let is_next = match stamp.base_sequence {
+            // A coordinator's batch: its writer has no sequence.
+            Sequence::NONE => true,
+            first if self.epoch < stamp.epoch => first == Sequence(0),
+            first => first == self.last_sequence().plus(1),
+        };
+        if is_next {
+            let is_outside =
+                !facts.is_transactional && self.current_txn_first_offset != Offset::NONE;
+            return match is_outside {
+                true => SequenceCheck::InvalidTxnState,
+                false => SequenceCheck::Accept,
             };
         }
-        if stamp.base_sequence == self.last_sequence().plus(1) {
-            return SequenceCheck::Accept;
-        }
-        let last = last_sequence(stamp.base_sequence, last_offset_delta);
-        self.written()
-            .iter()
-            .rev()
-            .find(|b| b.last_sequence == last && b.base_sequence() == stamp.base_sequence)
-            .map_or(SequenceCheck::OutOfOrder, |b| {
-                SequenceCheck::Duplicate(b.duplicate())
-            })
+        self.duplicate(stamp, facts.last_offset_delta)
+            .map_or(SequenceCheck::OutOfOrder, SequenceCheck::Duplicate)
     }
 
     fn set_epoch(&mut self, epoch: ProducerEpoch) {
@@ -262,8 +292,17 @@ pub struct ProducerStates {
     producers: Map<ProducerId, ProducerState>,
     /// First offsets of open transactions.
     open: BTreeSet<Offset>,
-    /// Ended transactions whose marker may not be replicated yet: first offset → marker's offset.
-    unreplicated: BTreeMap<Offset, Offset>,
+    /// Ended transactions whose marker may not be replicated yet, by their first offset.
+    unreplicated: BTreeMap<Offset, Ended>,
+}
+
+/// A transaction whose marker may not be replicated yet.
+#[derive(Clone, Debug)]
+struct Ended {
+    marker: Offset,
+    producer: ProducerId,
+    /// The producer's state without the marker: what a snapshot of the log before it must say.
+    before: Box<ProducerState>,
 }
 
 impl ProducerStates {
@@ -298,12 +337,32 @@ impl ProducerStates {
 
     /// Judges a client's batch without recording it. A producer that is not known may start at any sequence.
     #[must_use]
-    pub fn check(&self, stamp: ProducerStamp, last_offset_delta: i32) -> SequenceCheck {
-        self.producers
-            .get(&stamp.id)
-            .map_or(SequenceCheck::Accept, |state| {
-                state.check(stamp, last_offset_delta)
-            })
+    pub fn check(&self, facts: &BatchFacts) -> SequenceCheck {
+        facts.producer.map_or(SequenceCheck::Accept, |stamp| {
+            self.producers
+                .get(&stamp.id)
+                .map_or(SequenceCheck::Accept, |state| state.check(stamp, facts))
+        })
+    }
+
+    /// Judges a coordinator's marker. `is_bumped`: whether its transaction's epoch ended with it (transaction version 2), so that a
+    /// marker of the present epoch is one written before.
+    #[must_use]
+    pub fn check_marker(&self, marker: &MarkerFacts, is_bumped: bool) -> MarkerCheck {
+        let Some(state) = self.producers.get(&marker.producer_id) else {
+            return MarkerCheck::Accept;
+        };
+        let is_late = marker.producer_epoch < state.epoch;
+        let is_of_next = is_bumped
+            && marker.producer_epoch == state.epoch
+            && state.current_txn_first_offset != Offset::NONE;
+        if is_late || is_of_next {
+            MarkerCheck::InvalidEpoch
+        } else if marker.coordinator_epoch < state.coordinator_epoch {
+            MarkerCheck::CoordinatorFenced
+        } else {
+            MarkerCheck::Accept
+        }
     }
 
     /// Judges a client's batch and, when it is accepted, records it at `base_offset`: [`ProducerStates::check`] and
@@ -313,7 +372,7 @@ impl ProducerStates {
             return SequenceCheck::Accept;
         };
         if let Some(state) = self.producers.get_mut(&stamp.id) {
-            let verdict = state.check(stamp, facts.last_offset_delta);
+            let verdict = state.check(stamp, facts);
             if verdict == SequenceCheck::Accept {
                 record(state, &mut self.open, base_offset, stamp, facts);
             }
@@ -344,13 +403,20 @@ impl ProducerStates {
             .producers
             .entry(marker.producer_id)
             .or_insert_with(|| ProducerState::new(marker.producer_epoch));
+        let first = state.current_txn_first_offset();
+        let before = first.map(|_| Box::new(state.clone()));
         state.set_epoch(marker.producer_epoch);
         state.coordinator_epoch = marker.coordinator_epoch;
         state.last_timestamp = marker.timestamp;
-        let first = state.current_txn_first_offset()?;
         state.current_txn_first_offset = Offset::NONE;
+        let (first, before) = first.zip(before)?;
         self.open.remove(&first);
-        self.unreplicated.insert(first, marker.offset);
+        let ended = Ended {
+            marker: marker.offset,
+            producer: marker.producer_id,
+            before,
+        };
+        self.unreplicated.insert(first, ended);
         let next_open = self.open.first().copied();
         Some(EndedTxn {
             first_offset: first,
@@ -358,10 +424,16 @@ impl ProducerStates {
         })
     }
 
+    /// The number of open transactions.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
     /// Forgets ended transactions whose marker lies below `high_watermark`.
     pub fn on_high_watermark(&mut self, high_watermark: Offset) {
         while let Some(entry) = self.unreplicated.first_entry() {
-            if high_watermark <= *entry.get() {
+            if high_watermark <= entry.get().marker {
                 break;
             }
             entry.remove();

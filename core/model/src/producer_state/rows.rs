@@ -179,9 +179,8 @@ mod tests {
         let after = ProducerStates::from_rows(before.rows(), Offset(8)).expect("of a broker");
         assert_eq!(after.rows(), before.rows());
         assert_eq!(after.first_unstable_offset(), Some(Offset(2)));
-        let stamp = facts(1, 1).producer.expect("one");
         assert!(
-            matches!(after.check(stamp, 0), SequenceCheck::Duplicate(d) if d.base_offset == Offset(1))
+            matches!(after.check(&facts(1, 1)), SequenceCheck::Duplicate(d) if d.base_offset == Offset(1))
         );
     }
 

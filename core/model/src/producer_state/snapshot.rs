@@ -25,6 +25,7 @@
 //!
 //! Source: Kafka's `ProducerSnapshot` message, version 1.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use bytes::{Buf, BufMut};
@@ -76,14 +77,18 @@ impl std::error::Error for SnapshotError {}
 impl ProducerStates {
     /// The contents of the snapshot file for the log up to `end` (exclusive), in order of producer id.
     ///
-    /// State that was planned at or above `end` is left out. A producer whose last five batches all lie there is left
-    /// out altogether, so a caller that can should snapshot at the planned end.
+    /// State that was planned at or above `end` is left out: a transaction whose marker lies there is still open. A producer whose last
+    /// five batches all lie there is left out altogether, so a caller that can should snapshot at the planned end.
     #[must_use]
     pub fn encode_snapshot(&self, end: Offset) -> Vec<u8> {
+        let before = self.states_before(end);
         let mut entries: Vec<(ProducerId, &ProducerState, WrittenBatch)> = self
             .producers
             .iter()
-            .filter_map(|(&id, state)| Some((id, state, state.last_batch_below(end)?)))
+            .filter_map(|(&id, state)| {
+                let state = before.get(&id).copied().unwrap_or(state);
+                Some((id, state, state.last_batch_below(end)?))
+            })
             .collect();
         entries.sort_unstable_by_key(|&(id, ..)| id);
         let count = i32::try_from(entries.len()).expect("bounded by PRODUCERS_PER_PARTITION_MAX");
@@ -98,6 +103,19 @@ impl ProducerStates {
         let crc = crc32c::crc32c(&file[PREFIX_BYTES..]);
         file[VERSION_BYTES..PREFIX_BYTES].copy_from_slice(&crc.to_be_bytes());
         file
+    }
+
+    /// The producers that have a marker at or above `end`, as they were before the first of those.
+    fn states_before(&self, end: Offset) -> BTreeMap<ProducerId, &ProducerState> {
+        let mut first: BTreeMap<ProducerId, (Offset, &ProducerState)> = BTreeMap::new();
+        for ended in self.unreplicated.values() {
+            let known = first.get(&ended.producer).map(|&(marker, _)| marker);
+            if end <= ended.marker && known.is_none_or(|known| ended.marker < known) {
+                first.insert(ended.producer, (ended.marker, &*ended.before));
+            }
+        }
+        let states = first.into_iter();
+        states.map(|(id, (_, state))| (id, state)).collect()
     }
 
     /// Reads a snapshot file; allocates no more than the bytes that are there justify.

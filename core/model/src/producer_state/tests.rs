@@ -39,7 +39,7 @@ fn sequence_rules() {
         let mut states = states(history);
         let (epoch, base, count) = batch;
         assert_eq!(
-            states.check(stamp(epoch, base), count - 1),
+            states.check(&facts(stamp(epoch, base), count)),
             expected,
             "{history:?} {batch:?}"
         );
@@ -137,14 +137,20 @@ fn transactions() {
     states.on_high_watermark(Offset(15));
     assert_eq!(states.first_unstable_offset(), None);
     assert_eq!(
-        states.check(stamp(4, 4), 0),
+        states.check(&facts(stamp(4, 4), 1)),
         SequenceCheck::Accept,
         "same epoch: goes on"
     );
     states.replay_marker(&marker(5, 15));
-    assert_eq!(states.check(stamp(4, 4), 0), SequenceCheck::InvalidEpoch);
-    assert_eq!(states.check(stamp(5, 0), 0), SequenceCheck::Accept);
-    assert_eq!(states.check(stamp(5, 4), 0), SequenceCheck::OutOfOrder);
+    assert_eq!(
+        states.check(&facts(stamp(4, 4), 1)),
+        SequenceCheck::InvalidEpoch
+    );
+    assert_eq!(states.check(&facts(stamp(5, 0), 1)), SequenceCheck::Accept);
+    assert_eq!(
+        states.check(&facts(stamp(5, 4), 1)),
+        SequenceCheck::OutOfOrder
+    );
 }
 
 // Goal: expiry drops idle producers but none with a transaction open. Method: both, at and before the limit.

@@ -39,3 +39,4 @@ pub mod offset_for_leader_epoch;
 pub mod produce;
 pub mod sync_group;
 pub mod unregister_broker;
+pub mod write_txn_markers;

@@ -206,6 +206,8 @@ fn admission() {
             | ApiKey::ListGroups
             | ApiKey::DeleteGroups
             | ApiKey::OffsetDelete
+            | ApiKey::WriteTxnMarkers
+            | ApiKey::DescribeProducers
             | ApiKey::ConsumerGroupHeartbeat
             | ApiKey::ConsumerGroupDescribe
             | ApiKey::CreateTopics

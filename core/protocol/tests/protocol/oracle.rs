@@ -81,6 +81,8 @@ oracle! {
     create_partitions_response: CreatePartitionsResponse;
     describe_cluster_request: DescribeClusterRequest;
     describe_cluster_response: DescribeClusterResponse;
+    describe_producers_request: DescribeProducersRequest;
+    describe_producers_response: DescribeProducersResponse;
     describe_log_dirs_request: DescribeLogDirsRequest;
     describe_log_dirs_response: DescribeLogDirsResponse;
     consumer_group_describe_request: ConsumerGroupDescribeRequest;
@@ -101,6 +103,8 @@ oracle! {
     leave_group_response: LeaveGroupResponse;
     list_groups_request: ListGroupsRequest;
     list_groups_response: ListGroupsResponse;
+    write_txn_markers_request: WriteTxnMarkersRequest;
+    write_txn_markers_response: WriteTxnMarkersResponse;
     offset_commit_request: OffsetCommitRequest;
     offset_commit_response: OffsetCommitResponse;
     offset_delete_request: OffsetDeleteRequest;

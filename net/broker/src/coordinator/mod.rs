@@ -21,6 +21,7 @@ mod load;
 mod pending;
 mod queue;
 mod spoil;
+pub(crate) mod transaction;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -34,7 +35,7 @@ use pelton_machine::group::{Decision, GroupShard, Now, Reply, Token};
 use pelton_machine::image::MetadataDelta;
 use pelton_model::map::Map;
 use pelton_model::task::Notify;
-use pelton_model::{ErrorCode, Monotonic, PartitionId, Str, TopicPartition};
+use pelton_model::{ErrorCode, Monotonic, PartitionId, ProducerId, Str, TopicPartition};
 use pelton_transport::net::Net;
 
 pub(crate) use self::pending::GroupReplies;
@@ -241,6 +242,54 @@ impl<E: Env> Shard<E> {
         for hosted in self.coordinators.hosted.borrow().values() {
             hosted.state.borrow_mut().configure(config.clone());
         }
+    }
+
+    /// A marker is about to be planned for `partition`: what its coordinator has decided goes before it. Any other partition has none.
+    ///
+    /// # Errors
+    /// Why no marker can be taken in now.
+    pub(crate) fn before_offsets_marker(
+        self: &Rc<Self>,
+        partition: TopicPartition,
+    ) -> Result<(), ErrorCode> {
+        if let Some(hosted) = self.coordinator_of_marker(partition)? {
+            self.append_groups(&hosted);
+        }
+        Ok(())
+    }
+
+    /// A marker of `partition` is committed: the offsets of its transaction count now, or never will.
+    ///
+    /// # Errors
+    /// As [`Shard::before_offsets_marker`]: the marker is to be written again.
+    pub(crate) fn on_offsets_marker(
+        self: &Rc<Self>,
+        partition: TopicPartition,
+        producer_id: ProducerId,
+        is_commit: bool,
+    ) -> Result<(), ErrorCode> {
+        if let Some(hosted) = self.coordinator_of_marker(partition)? {
+            hosted.state.borrow_mut().replay_end(producer_id, is_commit);
+            self.rearm_groups(&hosted);
+        }
+        Ok(())
+    }
+
+    /// The coordinator that a marker concerns, if any.
+    fn coordinator_of_marker(
+        &self,
+        partition: TopicPartition,
+    ) -> Result<Option<Rc<Hosted<E>>>, ErrorCode> {
+        let topic = self.topic_by_name(OFFSETS_TOPIC);
+        if topic.is_none_or(|topic| topic.id != partition.topic_id) {
+            return Ok(None);
+        }
+        let hosted = self.coordinators.hosted.borrow();
+        let hosted = hosted.get(&partition.partition);
+        let active = hosted.filter(|hosted| hosted.phase.get() == Phase::Active);
+        // A coordinator that reads its log would miss it.
+        let active = active.ok_or(ErrorCode::NotLeaderOrFollower)?;
+        Ok(Some(Rc::clone(active)))
     }
 
     fn active_coordinators(&self) -> Vec<Rc<Hosted<E>>> {

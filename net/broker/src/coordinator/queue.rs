@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use bytes::BytesMut;
 use pelton_machine::group::{Reply, Token};
+use pelton_machine::partition::TxnGuard;
 use pelton_model::batch::{BatchBuilder, BuilderOptions};
 use pelton_model::compression::Compression;
 use pelton_model::producer_state::BatchFacts;
@@ -162,7 +163,7 @@ impl<E: Env> Shard<E> {
         }
     }
 
-    fn append_groups(self: &Rc<Self>, hosted: &Rc<Hosted<E>>) {
+    pub(super) fn append_groups(self: &Rc<Self>, hosted: &Rc<Hosted<E>>) {
         let batches = hosted.queue.borrow_mut().seal();
         if batches.is_empty() {
             return;
@@ -185,6 +186,7 @@ impl<E: Env> Shard<E> {
                 batch,
                 facts,
                 rewrite: None,
+                guard: TxnGuard::None,
             };
             self.append(item, index, terms, &group);
         }

@@ -16,7 +16,7 @@ use pelton_machine::session::{
 use pelton_model::{ErrorCode, Offset};
 use pelton_protocol::codec::{Records, Str};
 use pelton_protocol::message::fetch::{
-    EpochEndOffset, FetchPartition, FetchRequest, FetchResponse, FetchTopic,
+    AbortedTransaction, EpochEndOffset, FetchPartition, FetchRequest, FetchResponse, FetchTopic,
     FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData, encode_fetch_response,
 };
 use pelton_transport::net::Net;
@@ -259,7 +259,14 @@ fn partition_data(
         high_watermark: outcome.high_watermark.0,
         last_stable_offset: outcome.last_stable.0,
         log_start_offset: outcome.log_start.0,
-        aborted_transactions: read_committed.then(Vec::new),
+        aborted_transactions: read_committed.then(|| {
+            let aborted = outcome.aborted.into_iter();
+            let named = aborted.map(|(producer_id, first_offset)| AbortedTransaction {
+                producer_id: producer_id.0,
+                first_offset: first_offset.0,
+            });
+            named.collect()
+        }),
         records: Some(Records::Slices(outcome.records)),
         ..PartitionData::default()
     };

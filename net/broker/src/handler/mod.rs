@@ -39,6 +39,7 @@ pub(crate) mod offset_for_leader_epoch;
 pub(crate) mod produce;
 pub(crate) mod sync_group;
 pub(crate) mod unregister_broker;
+pub(crate) mod write_txn_markers;
 
 use pelton_machine::connection::Outcome;
 use pelton_machine::controller::Refusal;

@@ -4,12 +4,16 @@
 //! 1. A bad batch changes nothing for the others of its request.
 //! 2. The batches of a request are queued in its order, those of one owner in one message.
 //! 3. Record bytes are not copied, unless the topic wants another codec: each partition's batch is split off the frame.
-//! 4. What would hold the shard up (large compressed batches, other codecs) is done by its helper thread, before anything of the request
+//! 4. A transactional batch is appended only when its transaction is open (`verify`).
+//! 5. What would hold the shard up (large compressed batches, other codecs) is done by its helper thread, before anything of the request
 //!    is queued and before the connection's next request begins: batches keep their order.
+
+mod verify;
 
 use std::rc::Rc;
 
 use bytes::{Buf, BytesMut};
+use pelton_machine::partition::TxnGuard;
 use pelton_model::batch::store::{Admitted, Here, Target, admit, admit_here};
 use pelton_model::batch::validate::{InvalidBatch, ProduceRules, ValidBatch};
 use pelton_model::batch::{BatchHeader, Scratch};
@@ -26,6 +30,7 @@ use pelton_protocol::message::produce::{
 };
 use pelton_transport::net::Net;
 
+use self::verify::verify;
 use crate::connection::Client;
 use crate::dispatch::Request;
 use crate::env::Env;
@@ -60,34 +65,31 @@ pub(crate) async fn begin<E: Env>(
     let (version, correlation_id) = (request.version, request.correlation_id);
     let mut body = request.frame;
     body.advance(request.body_start);
-    let decoded = ProduceRequest::decode(&mut Reader::new(&body), version)
+    let mut decoded = ProduceRequest::decode(&mut Reader::new(&body), version)
         .map_err(|error| format!("Produce version {version}: {error}"))?;
     let shard = &client.shard;
-    let mut intake = Intake {
-        client,
-        shard,
-        now: shard.net.wall_clock(),
-        version,
-        has_transactional_id: decoded.transactional_id.is_some(),
-        is_admin: request.client_id.as_deref() == Some(ADMIN_CLIENT_ID),
-        refused: refused_as_a_whole(&decoded, &body),
-        frame: FrameSplitter::new(body),
-        admitted: Vec::new(),
-        laborious: Vec::new(),
-        has_failed: false,
-        refused_records: Vec::new(),
-    };
+    let is_admin = request.client_id.as_deref() == Some(ADMIN_CLIENT_ID);
+    let mut intake = Intake::new(client, version, is_admin, &decoded, body);
     let mut responses: Vec<TopicProduceResponse> = (0..)
         .zip(decoded.topic_data)
         .map(|(index, topic)| intake.topic(index, topic))
         .collect();
     intake.labour(&mut responses).await;
     let Intake {
-        admitted,
-        has_failed,
+        mut admitted,
+        mut has_failed,
         refused_records,
         ..
     } = intake;
+    let transactional_id = decoded.transactional_id.take();
+    has_failed |= verify(
+        client,
+        transactional_id,
+        version,
+        &mut admitted,
+        &mut responses,
+    )
+    .await;
     let places: Vec<(usize, usize)> = admitted.iter().map(|one| one.place).collect();
     let items = (0_u32..).zip(admitted).map(|(index, one)| one.item(index));
     let items: Vec<AppendItem> = items.collect();
@@ -220,7 +222,30 @@ struct Intake<'a, E: Env> {
     refused_records: Vec<((usize, usize), TopicPartition)>,
 }
 
-impl<E: Env> Intake<'_, E> {
+impl<'a, E: Env> Intake<'a, E> {
+    fn new(
+        client: &'a Client<E>,
+        version: i16,
+        is_admin: bool,
+        decoded: &ProduceRequest,
+        body: BytesMut,
+    ) -> Self {
+        Self {
+            client,
+            shard: &client.shard,
+            now: client.shard.net.wall_clock(),
+            version,
+            has_transactional_id: decoded.transactional_id.is_some(),
+            is_admin,
+            refused: refused_as_a_whole(decoded, &body),
+            frame: FrameSplitter::new(body),
+            admitted: Vec::new(),
+            laborious: Vec::new(),
+            has_failed: false,
+            refused_records: Vec::new(),
+        }
+    }
+
     fn topic(&mut self, index: usize, data: TopicProduceData) -> TopicProduceResponse {
         let TopicProduceData {
             name,
@@ -344,15 +369,12 @@ impl<E: Env> Intake<'_, E> {
                 self.refused_records.push((place, partition));
             }
         })?;
-        if valid.is_transactional {
-            // Transactions are not served: no coordinator could ever have begun this one.
-            return Err(bare(ErrorCode::InvalidProducerIdMapping));
-        }
         self.admitted.push(AdmittedBatch {
             place,
             partition,
             batch,
             valid,
+            guard: TxnGuard::None,
         });
         Ok(())
     }
@@ -397,6 +419,8 @@ struct AdmittedBatch {
     partition: TopicPartition,
     batch: BytesMut,
     valid: ValidBatch,
+    /// Why it may begin a transaction, if it is part of one.
+    guard: TxnGuard,
 }
 
 impl AdmittedBatch {
@@ -414,6 +438,7 @@ impl AdmittedBatch {
             batch: self.batch,
             facts,
             rewrite: valid.timestamp_rewrite,
+            guard: self.guard,
         }
     }
 }

@@ -161,6 +161,15 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// The place `index` of `group`, with what is told there if all goes well.
+    pub(super) fn new(outcome: AppendOutcome, group: &Rc<AppendGroup>, index: u32) -> Self {
+        Self {
+            outcome,
+            group: Rc::clone(group),
+            index,
+        }
+    }
+
     /// Written and made durable at these times.
     fn on_written(&self, written: Written) {
         self.group.stages.set(AppendStages {
@@ -194,6 +203,23 @@ pub(crate) struct Pending {
     next_offset: Offset,
     place: Place,
     terms: AppendTerms,
+}
+
+impl Pending {
+    /// `write` goes to the log; then `place` is settled by `terms`, by what stands below `next_offset`.
+    pub(super) fn new(
+        write: Option<(Bytes, LoggedBatch)>,
+        next_offset: Offset,
+        place: Place,
+        terms: AppendTerms,
+    ) -> Self {
+        Self {
+            write,
+            next_offset,
+            place,
+            terms,
+        }
+    }
 }
 
 /// When batches were written, and durable where that is waited for; zero where nothing is timed.
@@ -270,44 +296,30 @@ impl<E: Env> Shard<E> {
         };
         let (planned, log_start) = {
             let mut state = slot.state.borrow_mut();
-            (state.plan_append(&item.facts, acks), state.log_start())
+            let planned = state.plan_append(&item.facts, acks, item.guard);
+            (planned, state.log_start())
         };
-        let place_of = |outcome| Place {
-            outcome,
-            group: Rc::clone(group),
-            index: place,
-        };
+        let place_of = |outcome| Place::new(outcome, group, place);
         match planned {
             Ok(Planned::Append(plan)) => {
                 let (write, outcome) = stamp(item, plan, log_start);
-                self.queue(
-                    &slot,
-                    Pending {
-                        write: Some(write),
-                        next_offset: plan.next_offset(),
-                        place: place_of(outcome),
-                        terms,
-                    },
-                );
+                let place = place_of(outcome);
+                let pending = Pending::new(Some(write), plan.next_offset(), place, terms);
+                self.queue(&slot, pending);
             }
             Ok(Planned::Duplicate(original)) => {
                 // Behind whatever is queued, so that it is answered no sooner than its original.
                 let outcome = duplicate_outcome(original, log_start);
-                self.queue(
-                    &slot,
-                    Pending {
-                        write: None,
-                        next_offset: original.last_offset.plus(1),
-                        place: place_of(outcome),
-                        terms,
-                    },
-                );
+                let next_offset = original.last_offset.plus(1);
+                let pending = Pending::new(None, next_offset, place_of(outcome), terms);
+                self.queue(&slot, pending);
             }
             Err(refused) => group.complete(place, refusal(&slot, refused)),
         }
     }
 
-    fn queue(&self, slot: &Rc<Slot<E>>, pending: Pending) {
+    /// Queues what is planned; the flusher writes it.
+    pub(super) fn queue(&self, slot: &Rc<Slot<E>>, pending: Pending) {
         slot.is_used.set(true);
         slot.pending.borrow_mut().push(pending);
         if !slot.is_dirty.replace(true) {
@@ -409,7 +421,7 @@ impl<E: Env> Shard<E> {
                 path: slot.log.directory().to_owned(),
             });
         }
-        let Some(first) = facts.first() else {
+        let (Some(first), Some(last)) = (facts.first(), facts.last()) else {
             return Ok((Progress::default(), self.written_now()));
         };
         self.make_room(slot).await;
@@ -418,7 +430,8 @@ impl<E: Env> Shard<E> {
             slot.log.roll(slot.producer_snapshot()).await?;
             self.sync_behind(slot);
         }
-        let next_offset = slot.log.append(bytes, facts).await?;
+        let aborted = slot.take_aborted(last.last_offset.plus(1));
+        let next_offset = slot.log.append_with_aborted(bytes, facts, &aborted).await?;
         let mut written = self.written_now();
         if self.sync_appended(slot, next_offset).await? {
             written.synced = self.written_now().written;
@@ -601,13 +614,16 @@ fn stamp(item: AppendItem, plan: Plan, log_start: Offset) -> ((Bytes, LoggedBatc
     ((batch.freeze(), facts), outcome)
 }
 
-fn refusal<E: Env>(slot: &Slot<E>, refused: PlanRefused) -> AppendOutcome {
+/// What is answered to a batch that is refused.
+pub(super) fn refusal<E: Env>(slot: &Slot<E>, refused: PlanRefused) -> AppendOutcome {
     let error = match refused {
         PlanRefused::Offline => ErrorCode::KafkaStorageError,
         PlanRefused::NotLeader => ErrorCode::NotLeaderOrFollower,
         PlanRefused::NotEnoughReplicas => ErrorCode::NotEnoughReplicas,
         PlanRefused::OutOfOrderSequence => ErrorCode::OutOfOrderSequenceNumber,
         PlanRefused::InvalidProducerEpoch => ErrorCode::InvalidProducerEpoch,
+        PlanRefused::InvalidTxnState => ErrorCode::InvalidTxnState,
+        PlanRefused::CoordinatorFenced => ErrorCode::TransactionCoordinatorFenced,
     };
     let leader = (refused == PlanRefused::NotLeader).then(|| slot.leader_hint());
     AppendOutcome {

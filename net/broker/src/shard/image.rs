@@ -266,6 +266,7 @@ impl<E: Env> Shard<E> {
             log,
             sync: SyncState::new(&config),
             config: std::cell::RefCell::new(config),
+            aborted: std::cell::RefCell::default(),
             pending: std::cell::RefCell::default(),
             is_dirty: std::cell::Cell::new(false),
             is_flushing: std::cell::Cell::new(false),

@@ -11,7 +11,9 @@ use pelton_model::ShardId;
 use pelton_transport::net::{Mesh, Net, TaskClass};
 
 use super::Shard;
-use super::message::{CallId, Message, PartitionCheckpoint, Request, Response};
+use super::message::{
+    CallId, Message, PartitionCheckpoint, Request, Response, WriteMarkersRequest,
+};
 use crate::boot;
 use crate::env::Env;
 
@@ -108,6 +110,11 @@ impl<E: Env> Shard<E> {
             Request::DeleteRecords(deletions) => {
                 Response::Deleted(self.delete_records(&deletions).await)
             }
+            Request::WriteMarkers(request) => {
+                let WriteMarkersRequest { end, partitions } = request;
+                Response::Markers(self.write_markers_here(end, &partitions).await)
+            }
+            Request::Verify(items) => Response::Verifying(self.begin_verification_here(&items)),
             Request::KeepLogStarts => Response::KeptLogStarts(self.keep_log_starts().await),
             Request::Control(command) => self.control_here(command).await,
             Request::Publish(update) => {

@@ -14,10 +14,11 @@ use bytes::BytesMut;
 use pelton_machine::budget::HolderId;
 use pelton_machine::group;
 use pelton_machine::image::{MetadataDelta, MetadataImage};
+use pelton_machine::partition::TxnGuard;
 use pelton_machine::purgatory::Interest;
 use pelton_machine::session::Closed;
 use pelton_model::batch::TimestampType;
-use pelton_model::producer_state::BatchFacts;
+use pelton_model::producer_state::{BatchFacts, ProducerStamp};
 use pelton_model::record_type::control::VotersRecordVoter;
 use pelton_model::slice::Slice;
 use pelton_model::{
@@ -125,6 +126,11 @@ pub enum Request {
     Groups(GroupsRequest),
     /// From a connection's shard to the owner: moves log starts up. One for each DeleteRecords and owner.
     DeleteRecords(Vec<Deletion>),
+    /// From a coordinator's shard, or a connection's, to the owner: ends a transaction. One for each transaction and owner, and each
+    /// retry.
+    WriteMarkers(WriteMarkersRequest),
+    /// From a connection's shard to the owner: is a transaction of these batches open? One for each transactional Produce and owner.
+    Verify(Vec<VerifyItem>),
     /// From a connection's shard to the controller's: makes every log start durable. One for each DeleteRecords.
     KeepLogStarts,
     /// From any shard to the controller's: a change of the metadata. Answered when every shard has applied it.
@@ -172,6 +178,10 @@ pub enum Response {
     GroupsWaiting,
     /// To [`Request::DeleteRecords`]: the log start or why it did not move, in order.
     Deleted(Vec<Result<Offset, ErrorCode>>),
+    /// To [`Request::WriteMarkers`]: one code for each partition, in order.
+    Markers(Vec<ErrorCode>),
+    /// To [`Request::Verify`]: what each batch is appended with, in order.
+    Verifying(Vec<Result<TxnGuard, ErrorCode>>),
     /// To [`Request::KeepLogStarts`]: whether they are.
     KeptLogStarts(Result<(), ErrorCode>),
     /// To [`Request::Control`].
@@ -239,6 +249,43 @@ pub struct AppendItem {
     pub facts: BatchFacts,
     /// How the broker must rewrite the header's maximum timestamp, if at all.
     pub rewrite: Option<(TimestampType, Timestamp)>,
+    /// Why it may begin a transaction; a batch outside of transactions needs none.
+    pub guard: TxnGuard,
+}
+
+/// How a transaction ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TxnEnd {
+    /// Whose transaction.
+    pub producer_id: ProducerId,
+    /// The epoch of the marker.
+    pub producer_epoch: ProducerEpoch,
+    /// The epoch of the transaction's coordinator.
+    pub coordinator_epoch: i32,
+    /// Whether it is committed, not aborted.
+    pub is_commit: bool,
+    /// Whether the marker's epoch is above that of the records (transaction version 2).
+    pub is_bumped: bool,
+}
+
+/// A transaction's end for partitions of one shard.
+#[derive(Clone, Debug)]
+pub struct WriteMarkersRequest {
+    /// Which, and how.
+    pub end: TxnEnd,
+    /// Where.
+    pub partitions: Vec<TopicPartition>,
+}
+
+/// A transactional batch that may be the first of its transaction in its partition.
+#[derive(Clone, Copy, Debug)]
+pub struct VerifyItem {
+    /// Where to.
+    pub partition: TopicPartition,
+    /// Whose, and where in its sequence.
+    pub stamp: ProducerStamp,
+    /// Whether the producer's epoch ends with each transaction (transaction version 2).
+    pub is_bumped: bool,
 }
 
 /// What became of one batch.
@@ -328,6 +375,8 @@ pub struct ReadOutcome {
     pub diverging: Option<(LeaderEpoch, Offset)>,
     /// Whether there was nothing to read and the interest is armed.
     pub is_armed: bool,
+    /// The aborted transactions that overlap the records, for a reader of committed ones: producer and first offset.
+    pub aborted: Vec<(ProducerId, Offset)>,
 }
 
 impl ReadOutcome {
@@ -344,6 +393,7 @@ impl ReadOutcome {
             leader: None,
             diverging: None,
             is_armed: false,
+            aborted: Vec::new(),
         }
     }
 }

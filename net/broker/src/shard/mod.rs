@@ -19,6 +19,7 @@ pub mod gate;
 pub(crate) mod image;
 pub(crate) mod inbox;
 pub(crate) mod maintenance;
+mod marker;
 pub(crate) mod memory;
 pub mod message;
 pub(crate) mod metadata;

@@ -91,10 +91,25 @@ impl<E: Env> Shard<E> {
             at_least_one: is_first,
         };
         self.make_room(&slot).await;
-        match slot.log.read(options).await {
-            Ok(result) => outcome_of(&slot, result),
-            Err(error) => ReadOutcome::refused(self.read_error(&slot, &error)),
+        let result = match slot.log.read(options).await {
+            Ok(result) => result,
+            Err(error) => return ReadOutcome::refused(self.read_error(&slot, &error)),
+        };
+        let end = result.end_offset.filter(|_| level == ReadLevel::LastStable);
+        let mut outcome = outcome_of(&slot, result);
+        if let Some(end) = end {
+            // Everything below the last stable offset has its entry: it was written before the marker.
+            match slot.log.aborted(item.offset, end).await {
+                Ok(aborted) => {
+                    let named = aborted
+                        .iter()
+                        .map(|txn| (txn.producer_id, txn.first_offset));
+                    outcome.aborted = named.collect();
+                }
+                Err(error) => return ReadOutcome::refused(self.storage_error(&slot, &error)),
+            }
         }
+        outcome
     }
 
     /// There is nothing more to read: whoever keeps a session is told of the next change. No await lies between the look at the
@@ -317,6 +332,7 @@ fn outcome_of<E: Env>(slot: &Slot<E>, result: ReadResult) -> ReadOutcome {
         leader: None,
         diverging: None,
         is_armed: false,
+        aborted: Vec::new(),
     }
 }
 

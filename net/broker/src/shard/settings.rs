@@ -17,7 +17,26 @@ use pelton_transport::net::{Net as _, TaskClass};
 use super::{CONTROLLER_SHARD, Shard, gate};
 use crate::env::Env;
 
+/// How transactional batches are verified.
+pub(crate) struct VerificationTerms {
+    /// Whether clients that add partitions themselves are checked.
+    pub(crate) is_enabled: bool,
+    /// The pause before a coordinator that is ending a transaction is asked again.
+    pub(crate) retry_ms: u64,
+    /// How long that goes on.
+    pub(crate) retry_ms_max: u64,
+}
+
 impl<E: Env> Shard<E> {
+    /// How transactional batches are verified.
+    pub(crate) fn verification_terms(&self) -> VerificationTerms {
+        VerificationTerms {
+            is_enabled: true,
+            retry_ms: 20,
+            retry_ms_max: 100,
+        }
+    }
+
     /// The settings as they are now; [`Shard::config`] has those of the start, which suffices for what cannot change.
     pub(crate) fn settings(&self) -> Arc<BrokerConfig> {
         Arc::clone(&self.settings.borrow())

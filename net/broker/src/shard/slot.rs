@@ -9,6 +9,7 @@ use bytes::Bytes;
 use pelton_machine::partition::Partition;
 use pelton_model::TopicPartition;
 use pelton_model::config::topic::TopicConfig;
+use pelton_storage::txn_index::AbortedTxn;
 use pelton_storage::{Log, LogManifest};
 
 use super::append::Pending;
@@ -29,6 +30,8 @@ pub(crate) struct Slot<E: Env> {
     pub(crate) config: RefCell<Arc<TopicConfig>>,
     pub(crate) sync: SyncState,
     pub(crate) pending: RefCell<Vec<Pending>>,
+    /// Aborted transactions whose markers are planned and not written, in order.
+    pub(crate) aborted: RefCell<Vec<AbortedTxn>>,
     /// Whether the slot is on the shard's list of slots to flush.
     pub(crate) is_dirty: Cell<bool>,
     /// Whether a flush is under way.

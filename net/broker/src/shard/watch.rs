@@ -160,8 +160,11 @@ impl<E: Env> Shard<E> {
         let mut woken = Vec::new();
         for (level, end) in moved {
             if end.is_some() {
+                // What a transaction held back is more than what was appended: whoever waits reads and sees.
+                let is_more = level == ReadLevel::LastStable && progress.has_released;
+                let bytes = if is_more { u64::MAX } else { bytes as u64 };
                 let mut purgatory = self.purgatory.borrow_mut();
-                purgatory.on_advance(partition, level, bytes as u64, &mut woken);
+                purgatory.on_advance(partition, level, bytes, &mut woken);
             }
         }
         self.note_woken(&woken);

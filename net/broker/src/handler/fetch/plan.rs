@@ -313,6 +313,7 @@ impl Plan {
             }
             if !is_first && left < outcome.size_bytes {
                 outcome.records.clear();
+                outcome.aborted.clear();
                 outcome.size_bytes = 0;
             }
             left = left.saturating_sub(outcome.size_bytes);

@@ -1,0 +1,102 @@
+//! WriteTxnMarkers: ends transactions at the word of a coordinator elsewhere, or of an operator who found one hanging.
+//!
+//! Kafka's ways that are kept: a partition that is not here is UNKNOWN_TOPIC_OR_PARTITION and does not hold up the others; the outcomes of
+//! several markers of one producer stand together.
+
+use std::collections::BTreeMap;
+
+use pelton_model::{ErrorCode, PartitionId, ProducerEpoch, ProducerId, Str, TopicPartition};
+use pelton_protocol::message::write_txn_markers::{
+    WritableTxnMarker, WritableTxnMarkerPartitionResult, WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult, WriteTxnMarkersRequest, WriteTxnMarkersResponse,
+};
+
+use super::Handled;
+use crate::connection::Client;
+use crate::dispatch::Request;
+use crate::env::Env;
+use crate::shard::message::TxnEnd;
+
+/// From this transaction version on a marker's epoch is above that of the records.
+const BUMPING_VERSION: i8 = 2;
+
+/// Outcomes by topic and partition.
+type Outcomes = BTreeMap<Str, BTreeMap<i32, ErrorCode>>;
+
+/// Serves one request.
+pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Handled {
+    let asked: WriteTxnMarkersRequest = request.body()?;
+    let mut by_producer: BTreeMap<i64, Outcomes> = BTreeMap::new();
+    for marker in &asked.markers {
+        let outcomes = by_producer.entry(marker.producer_id).or_default();
+        write(client, marker, outcomes).await;
+    }
+    let markers = by_producer.into_iter().map(|(producer_id, outcomes)| {
+        let topics = outcomes.into_iter().map(|(name, partitions)| {
+            let partitions = partitions.into_iter().map(|(partition_index, error)| {
+                WritableTxnMarkerPartitionResult {
+                    partition_index,
+                    error_code: error.code(),
+                }
+            });
+            WritableTxnMarkerTopicResult {
+                name,
+                partitions: partitions.collect(),
+            }
+        });
+        WritableTxnMarkerResult {
+            producer_id,
+            topics: topics.collect(),
+        }
+    });
+    let response = WriteTxnMarkersResponse {
+        markers: markers.collect(),
+    };
+    Ok(request.respond(&response))
+}
+
+/// Writes one marker to its partitions, all at once.
+async fn write<E: Env>(client: &Client<E>, marker: &WritableTxnMarker, outcomes: &mut Outcomes) {
+    let shard = &client.shard;
+    let mut places = Vec::new();
+    let mut partitions = Vec::new();
+    // No producer has such ids: nothing could ever end by them.
+    let is_possible = 0 <= marker.producer_id && 0 <= marker.producer_epoch;
+    for topic in &marker.topics {
+        let known = shard.topic_by_name(&topic.name);
+        for &index in &topic.partition_indexes {
+            let known = known.as_ref().filter(|known| known.has_partition(index));
+            let refused = match known {
+                None => Some(ErrorCode::UnknownTopicOrPartition),
+                Some(_) if !is_possible => Some(ErrorCode::InvalidRequest),
+                Some(known) => {
+                    let id = TopicPartition {
+                        topic_id: known.id,
+                        partition: PartitionId(index),
+                    };
+                    // Named twice, written once.
+                    if !partitions.contains(&id) {
+                        places.push((topic.name.clone(), index));
+                        partitions.push(id);
+                    }
+                    None
+                }
+            };
+            if let Some(error) = refused {
+                let topic = outcomes.entry(topic.name.clone()).or_default();
+                topic.insert(index, error);
+            }
+        }
+    }
+    let end = TxnEnd {
+        producer_id: ProducerId(marker.producer_id),
+        producer_epoch: ProducerEpoch(marker.producer_epoch),
+        coordinator_epoch: marker.coordinator_epoch,
+        is_commit: marker.transaction_result,
+        is_bumped: BUMPING_VERSION <= marker.transaction_version,
+    };
+    let codes = shard.write_markers(end, &partitions).await;
+    for ((topic, index), code) in places.into_iter().zip(codes) {
+        outcomes.entry(topic).or_default().insert(index, code);
+    }
+}
