@@ -7,7 +7,9 @@ pub mod controller;
 pub mod group;
 pub mod image;
 pub mod partition;
+pub mod pattern;
 pub mod purgatory;
 pub mod session;
+pub mod transaction;
 
 pub use connection::budget;

@@ -8,6 +8,7 @@
 pub mod batch;
 pub mod compression;
 pub mod config;
+pub mod coordinator;
 pub mod error_code;
 pub mod histogram;
 pub mod id;

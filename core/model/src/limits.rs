@@ -138,7 +138,23 @@ pub const METRICS_GATHER_MS_MAX: u64 = 2_000;
 pub const SLOW_REQUESTS_MAX: usize = 128;
 /// Topics of one request whose latency it counts for.
 pub const TOPICS_TIMED_MAX: usize = 8;
-/// Bytes of a topic pattern of a consumer group's member.
-pub const GROUP_REGEX_BYTES_MAX: usize = 4 * 1024;
-/// Bytes of a topic pattern once compiled.
-pub const GROUP_REGEX_PROGRAM_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of a pattern of names that a client sends.
+pub const PATTERN_BYTES_MAX: usize = 4 * 1024;
+/// Bytes of such a pattern once compiled.
+pub const PATTERN_PROGRAM_BYTES_MAX: usize = 1024 * 1024;
+/// Transactional ids of one partition of `__transaction_state`.
+pub const TRANSACTIONAL_IDS_PER_PARTITION_MAX: usize = 200_000;
+/// Bytes of the partitions of one transaction, each name counted once and four for each partition: a transaction is one record.
+pub const TRANSACTION_PARTITIONS_BYTES_MAX: usize = 512 * 1024;
+/// How long the answer to EndTxn waits for the markers, so that the next transaction need not be sent back.
+pub const TRANSACTION_END_WAIT_MS: u64 = 1_000;
+/// Transactions past their timeout that a coordinator aborts in one go.
+pub const TRANSACTION_ABORTS_PER_TICK_MAX: usize = 256;
+/// Transactional ids that a coordinator looks at in one go for those that expired.
+pub const TRANSACTION_EXPIRATIONS_PER_TICK_MAX: usize = 1_000;
+/// The rest of a transaction coordinator between two goes at what is due.
+pub const TRANSACTION_PAUSE_MS: u64 = 10;
+/// The first wait before a marker is written again that could not be.
+pub const MARKER_RETRY_MS_MIN: u64 = 100;
+/// The longest such wait.
+pub const MARKER_RETRY_MS_MAX: u64 = 5_000;

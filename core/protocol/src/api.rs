@@ -6,7 +6,10 @@
 //!    compress (KAFKA-18659).
 
 use crate::codec::{Message, Versions};
-use crate::message::write_txn_markers::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
+use crate::message::add_offsets_to_txn::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
+use crate::message::add_partitions_to_txn::{
+    AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
+};
 use crate::message::alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
 use crate::message::alter_partition_reassignments::{
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
@@ -35,7 +38,11 @@ use crate::message::describe_quorum::{DescribeQuorumRequest, DescribeQuorumRespo
 use crate::message::describe_topic_partitions::{
     DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
 };
+use crate::message::describe_transactions::{
+    DescribeTransactionsRequest, DescribeTransactionsResponse,
+};
 use crate::message::elect_leaders::{ElectLeadersRequest, ElectLeadersResponse};
+use crate::message::end_txn::{EndTxnRequest, EndTxnResponse};
 use crate::message::fetch::{FetchRequest, FetchResponse};
 use crate::message::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
 use crate::message::heartbeat::{HeartbeatRequest, HeartbeatResponse};
@@ -50,6 +57,7 @@ use crate::message::list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
 use crate::message::list_partition_reassignments::{
     ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse,
 };
+use crate::message::list_transactions::{ListTransactionsRequest, ListTransactionsResponse};
 use crate::message::metadata::{MetadataRequest, MetadataResponse};
 use crate::message::offset_commit::{OffsetCommitRequest, OffsetCommitResponse};
 use crate::message::offset_delete::{OffsetDeleteRequest, OffsetDeleteResponse};
@@ -59,7 +67,9 @@ use crate::message::offset_for_leader_epoch::{
 };
 use crate::message::produce::{ProduceRequest, ProduceResponse};
 use crate::message::sync_group::{SyncGroupRequest, SyncGroupResponse};
+use crate::message::txn_offset_commit::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
 use crate::message::unregister_broker::{UnregisterBrokerRequest, UnregisterBrokerResponse};
+use crate::message::write_txn_markers::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 
 /// An API that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,8 +113,16 @@ pub enum ApiKey {
     InitProducerId = 22,
     /// Where leader epochs end.
     OffsetForLeaderEpoch = 23,
+    /// Partitions join transactions.
+    AddPartitionsToTxn = 24,
+    /// A group's offsets join a transaction.
+    AddOffsetsToTxn = 25,
+    /// Commits or aborts a transaction.
+    EndTxn = 26,
     /// Ends transactions in their partitions.
     WriteTxnMarkers = 27,
+    /// Commits a group's offsets in a transaction.
+    TxnOffsetCommit = 28,
     /// Which ACLs there are.
     DescribeAcls = 29,
     /// Adds ACLs.
@@ -139,6 +157,10 @@ pub enum ApiKey {
     DescribeProducers = 61,
     /// Forgets a broker.
     UnregisterBroker = 64,
+    /// Where transactional ids stand.
+    DescribeTransactions = 65,
+    /// Which transactional ids there are.
+    ListTransactions = 66,
     /// A member of a consumer group speaks.
     ConsumerGroupHeartbeat = 68,
     /// Consumer groups with their members.
@@ -235,7 +257,7 @@ impl ApiRow {
     }
 }
 
-static TABLE: [ApiRow; 40] = [
+static TABLE: [ApiRow; 46] = [
     ApiRow {
         advertised_min: 0,
         ..ApiRow::of::<ProduceRequest, ProduceResponse>(ApiKey::Produce, "Produce", Class::Produce)
@@ -322,9 +344,25 @@ static TABLE: [ApiRow; 40] = [
         "OffsetForLeaderEpoch",
         Class::Barrier,
     ),
+    ApiRow::of::<AddPartitionsToTxnRequest, AddPartitionsToTxnResponse>(
+        ApiKey::AddPartitionsToTxn,
+        "AddPartitionsToTxn",
+        Class::Barrier,
+    ),
+    ApiRow::of::<AddOffsetsToTxnRequest, AddOffsetsToTxnResponse>(
+        ApiKey::AddOffsetsToTxn,
+        "AddOffsetsToTxn",
+        Class::Barrier,
+    ),
+    ApiRow::of::<EndTxnRequest, EndTxnResponse>(ApiKey::EndTxn, "EndTxn", Class::Barrier),
     ApiRow::of::<WriteTxnMarkersRequest, WriteTxnMarkersResponse>(
         ApiKey::WriteTxnMarkers,
         "WriteTxnMarkers",
+        Class::Barrier,
+    ),
+    ApiRow::of::<TxnOffsetCommitRequest, TxnOffsetCommitResponse>(
+        ApiKey::TxnOffsetCommit,
+        "TxnOffsetCommit",
         Class::Barrier,
     ),
     ApiRow::of::<DescribeAclsRequest, DescribeAclsResponse>(
@@ -410,6 +448,16 @@ static TABLE: [ApiRow; 40] = [
     ApiRow::of::<UnregisterBrokerRequest, UnregisterBrokerResponse>(
         ApiKey::UnregisterBroker,
         "UnregisterBroker",
+        Class::Barrier,
+    ),
+    ApiRow::of::<DescribeTransactionsRequest, DescribeTransactionsResponse>(
+        ApiKey::DescribeTransactions,
+        "DescribeTransactions",
+        Class::Barrier,
+    ),
+    ApiRow::of::<ListTransactionsRequest, ListTransactionsResponse>(
+        ApiKey::ListTransactions,
+        "ListTransactions",
         Class::Barrier,
     ),
     ApiRow::of::<ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse>(

@@ -9,7 +9,10 @@ use crate::codec::{DecodeError, Kind, Message, Reader, Versions, Writer};
 use crate::control_record;
 use crate::group_record;
 use crate::header::RequestHeader;
-use crate::message::write_txn_markers::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
+use crate::message::add_offsets_to_txn::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
+use crate::message::add_partitions_to_txn::{
+    AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
+};
 use crate::message::alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
 use crate::message::alter_partition_reassignments::{
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
@@ -38,7 +41,11 @@ use crate::message::describe_quorum::{DescribeQuorumRequest, DescribeQuorumRespo
 use crate::message::describe_topic_partitions::{
     DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
 };
+use crate::message::describe_transactions::{
+    DescribeTransactionsRequest, DescribeTransactionsResponse,
+};
 use crate::message::elect_leaders::{ElectLeadersRequest, ElectLeadersResponse};
+use crate::message::end_txn::{EndTxnRequest, EndTxnResponse};
 use crate::message::fetch::{FetchRequest, FetchResponse};
 use crate::message::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
 use crate::message::heartbeat::{HeartbeatRequest, HeartbeatResponse};
@@ -53,6 +60,7 @@ use crate::message::list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
 use crate::message::list_partition_reassignments::{
     ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse,
 };
+use crate::message::list_transactions::{ListTransactionsRequest, ListTransactionsResponse};
 use crate::message::metadata::{MetadataRequest, MetadataResponse};
 use crate::message::offset_commit::{OffsetCommitRequest, OffsetCommitResponse};
 use crate::message::offset_delete::{OffsetDeleteRequest, OffsetDeleteResponse};
@@ -62,7 +70,9 @@ use crate::message::offset_for_leader_epoch::{
 };
 use crate::message::produce::{ProduceRequest, ProduceResponse};
 use crate::message::sync_group::{SyncGroupRequest, SyncGroupResponse};
+use crate::message::txn_offset_commit::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
 use crate::message::unregister_broker::{UnregisterBrokerRequest, UnregisterBrokerResponse};
+use crate::message::write_txn_markers::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 use crate::metadata_record::{self, LogRecord};
 
 /// Decodes a body of a version, and encodes what was understood; the second value counts the bytes left over.
@@ -156,6 +166,18 @@ static TARGETS: &[Target] = &[
     Target::of::<ListGroupsResponse>(),
     Target::of::<WriteTxnMarkersRequest>(),
     Target::of::<WriteTxnMarkersResponse>(),
+    Target::of::<AddPartitionsToTxnRequest>(),
+    Target::of::<AddPartitionsToTxnResponse>(),
+    Target::of::<AddOffsetsToTxnRequest>(),
+    Target::of::<AddOffsetsToTxnResponse>(),
+    Target::of::<EndTxnRequest>(),
+    Target::of::<EndTxnResponse>(),
+    Target::of::<TxnOffsetCommitRequest>(),
+    Target::of::<TxnOffsetCommitResponse>(),
+    Target::of::<DescribeTransactionsRequest>(),
+    Target::of::<DescribeTransactionsResponse>(),
+    Target::of::<ListTransactionsRequest>(),
+    Target::of::<ListTransactionsResponse>(),
     Target::of::<OffsetCommitRequest>(),
     Target::of::<OffsetCommitResponse>(),
     Target::of::<OffsetDeleteRequest>(),

@@ -8,6 +8,7 @@
 pub mod api;
 pub mod codec;
 pub mod control_record;
+pub mod coordinator_record;
 pub mod fuzz;
 pub mod group_record;
 pub mod header;
@@ -15,3 +16,4 @@ pub mod message;
 pub mod metadata_record;
 pub mod metadata_snapshot;
 pub mod quorum_state;
+pub mod transaction_record;

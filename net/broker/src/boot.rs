@@ -162,10 +162,11 @@ fn spawn_tasks<E: Env>(shard: &Rc<Shard<E>>) {
         .spawn(TaskClass::Request, Rc::clone(shard).run_flusher());
     shard
         .net
-        .spawn(TaskClass::Request, Rc::clone(shard).run_group_timer());
-    shard
-        .net
-        .spawn(TaskClass::Background, Rc::clone(shard).run_group_loader());
+        .spawn(TaskClass::Request, Rc::clone(shard).run_coordinator_timer());
+    shard.net.spawn(
+        TaskClass::Background,
+        Rc::clone(shard).run_coordinator_loader(),
+    );
     shard
         .net
         .spawn(TaskClass::Request, Rc::clone(shard).run_maintenance());

@@ -14,14 +14,15 @@ use crate::connection::Client;
 use crate::env::Env;
 use crate::handler::produce::ProduceAnswer;
 use crate::handler::{
-    self, Handled, acls, alter_configs, alter_partition_reassignments, api_versions,
-    consumer_group_describe, consumer_group_heartbeat, create_partitions, create_topics,
-    delete_groups, delete_records, delete_topics, describe_cluster, describe_configs,
-    describe_groups, describe_log_dirs, describe_producers, describe_quorum,
-    describe_topic_partitions, elect_leaders, fetch, find_coordinator, heartbeat, init_producer_id,
-    join_group, leave_group, list_groups, list_offsets, list_partition_reassignments, metadata,
-    offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, sync_group, write_txn_markers,
-    unregister_broker,
+    self, Handled, acls, add_offsets_to_txn, add_partitions_to_txn, alter_configs,
+    alter_partition_reassignments, api_versions, consumer_group_describe, consumer_group_heartbeat,
+    create_partitions, create_topics, delete_groups, delete_records, delete_topics,
+    describe_cluster, describe_configs, describe_groups, describe_log_dirs, describe_producers,
+    describe_quorum, describe_topic_partitions, describe_transactions, elect_leaders, end_txn,
+    fetch, find_coordinator, heartbeat, init_producer_id, join_group, leave_group, list_groups,
+    list_offsets, list_partition_reassignments, list_transactions, metadata, offset_commit,
+    offset_delete, offset_fetch, offset_for_leader_epoch, sync_group, txn_offset_commit,
+    unregister_broker, write_txn_markers,
 };
 
 /// A request whose header is understood.
@@ -204,6 +205,12 @@ async fn handled<E: Env>(client: &Client<E>, asked: &Request, key: ApiKey) -> Ha
         ApiKey::DescribeTopicPartitions => describe_topic_partitions::handle(client, asked).await,
         ApiKey::DescribeCluster => describe_cluster::handle(client, asked),
         ApiKey::WriteTxnMarkers => write_txn_markers::handle(client, asked).await,
+        ApiKey::AddPartitionsToTxn => add_partitions_to_txn::handle(client, asked).await,
+        ApiKey::AddOffsetsToTxn => add_offsets_to_txn::handle(client, asked).await,
+        ApiKey::EndTxn => end_txn::handle(client, asked).await,
+        ApiKey::TxnOffsetCommit => txn_offset_commit::handle(client, asked).await,
+        ApiKey::DescribeTransactions => describe_transactions::handle(client, asked).await,
+        ApiKey::ListTransactions => list_transactions::handle(client, asked).await,
         ApiKey::OffsetCommit => offset_commit::handle(client, asked).await,
         ApiKey::OffsetFetch => offset_fetch::handle(client, asked).await,
         ApiKey::FindCoordinator => find_coordinator::handle(client, asked).await,

@@ -9,7 +9,7 @@ mod authorized;
 pub mod boot;
 pub(crate) mod connection;
 pub mod controller;
-pub(crate) mod coordinator;
+pub mod coordinator;
 pub(crate) mod dispatch;
 pub mod env;
 mod face;

@@ -20,8 +20,10 @@ pub(crate) struct Repeats {
     pub(crate) malformed: Repeat,
     /// A connection cannot be accepted.
     pub(crate) accept: Repeat,
-    /// Groups cannot be served.
-    pub(crate) groups: Repeat,
+    /// A coordinator's topic cannot be created.
+    pub(crate) coordinators: Repeat,
+    /// Markers of a transaction cannot be written.
+    pub(crate) markers: Repeat,
     /// A connection is refused, or held up.
     pub(crate) refused: Repeat,
     /// A log cannot be read.

@@ -23,6 +23,7 @@ mod records;
 mod serve;
 mod slow;
 mod topic;
+mod transaction;
 
 use std::process::ExitCode;
 
@@ -50,6 +51,7 @@ fn run(command: Command) -> Result<(), CliError> {
         Command::Serve(args) => serve::run(&args),
         Command::Topic(command) => topic::run(command),
         Command::Group(command) => group::run(command),
+        Command::Txn(command) => transaction::run(command),
         Command::Produce(args) => produce::run(&args),
         Command::Consume(args) => consume::run(&args),
         Command::Latency(args) => latency::run(&args),

@@ -162,6 +162,33 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     text
 }
 
+/// Rows of JSON as one array, a line.
+pub(crate) fn array(rows: impl Iterator<Item = String>) -> String {
+    let rows: Vec<String> = rows.collect();
+    format!("[{}]\n", rows.join(","))
+}
+
+/// A span of time: milliseconds below ten seconds, then whole units.
+pub(crate) fn seconds(ms: i64) -> String {
+    const SECOND: i64 = 1_000;
+    const MINUTE: i64 = 60 * SECOND;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    if ms == 0 {
+        "0 s".to_owned()
+    } else if ms < 10 * SECOND {
+        format!("{}.{:03} s", ms / SECOND, ms % SECOND)
+    } else if ms < 10 * MINUTE {
+        format!("{} s", ms / SECOND)
+    } else if ms < 10 * HOUR {
+        format!("{} min", ms / MINUTE)
+    } else if ms < 10 * DAY {
+        format!("{} h", ms / HOUR)
+    } else {
+        format!("{} d", ms / DAY)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -175,6 +175,13 @@ pub enum ClientError {
         /// The offset asked for.
         offset: Offset,
     },
+    /// The producer's transaction is not where the call needs it to be.
+    Transaction {
+        /// The transactional id.
+        id: Str,
+        /// What is wrong, and what is to be done.
+        what: &'static str,
+    },
     /// The producer, consumer or client was closed.
     Closed {
         /// Which of them.
@@ -201,6 +208,7 @@ impl ClientError {
             | Self::NoPartition { .. }
             | Self::RecordTooLarge { .. }
             | Self::Batch { .. }
+            | Self::Transaction { .. }
             | Self::Closed { .. } => None,
         }
     }
@@ -223,6 +231,7 @@ impl ClientError {
             | Self::RecordTooLarge { .. }
             | Self::Batch { .. }
             | Self::OutOfRange { .. }
+            | Self::Transaction { .. }
             | Self::Closed { .. } => false,
         }
     }
@@ -283,6 +292,7 @@ impl ClientError {
             | Self::RecordTooLarge { .. }
             | Self::Batch { .. }
             | Self::OutOfRange { .. }
+            | Self::Transaction { .. }
             | Self::Closed { .. } => return Ok(false),
         }
         Ok(true)
@@ -356,6 +366,7 @@ impl fmt::Display for ClientError {
                 f,
                 "offset {offset} lies outside the log of {topic}-{partition}"
             ),
+            Self::Transaction { id, what } => write!(f, "transaction of {id}: {what}"),
             Self::Closed { what } => write!(f, "the {what} is closed"),
         }
     }
@@ -378,6 +389,7 @@ impl std::error::Error for ClientError {
             | Self::NoPartition { .. }
             | Self::RecordTooLarge { .. }
             | Self::OutOfRange { .. }
+            | Self::Transaction { .. }
             | Self::Closed { .. } => None,
         }
     }

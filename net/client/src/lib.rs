@@ -5,7 +5,7 @@
 //! 3. What decides (accumulator, sequences, partitioners, positions, back-off) is pure and apart from what talks.
 //! 4. Answers are matched by order *and* correlation id; a mismatch closes the connection.
 //!
-//! It has no transactions, authentication or TLS.
+//! It has no authentication or TLS.
 //! Start with [`Client::connect`]; then [`Admin`], [`Producer`], [`Consumer`], [`GroupConsumer`], or [`Client::connection_to`] for raw calls.
 
 #![forbid(unsafe_code)]
@@ -16,6 +16,7 @@ mod chores;
 mod client;
 mod connection;
 mod consumer;
+mod coordinator;
 mod error;
 mod group;
 pub mod limits;
@@ -24,6 +25,7 @@ mod options;
 mod producer;
 mod retry;
 mod time;
+mod transaction;
 mod versions;
 mod wait;
 
@@ -44,7 +46,8 @@ pub use metadata::{Broker, PartitionMetadata, TopicMetadata};
 pub use options::ClientOptions;
 pub use pelton_protocol::codec::Str;
 pub use producer::{
-    Acks, Delivery, ExplicitPartitioner, KeyHashPartitioner, PartitionRequest, Partitioner,
-    Producer, ProducerOptions, ProducerRecord, RecordMetadata, RoundRobinPartitioner,
-    StickyPartitioner, key_partition, murmur2,
+    Acks, Delivery, ExplicitPartitioner, GroupMetadata, KeyHashPartitioner, PartitionRequest,
+    Partitioner, Producer, ProducerOptions, ProducerRecord, RecordMetadata, RoundRobinPartitioner,
+    StickyPartitioner, TransactionOptions, key_partition, murmur2,
 };
+pub use transaction::{TransactionDescription, TransactionListing};

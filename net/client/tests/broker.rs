@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,8 +12,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use pelton_client::{
     Acks, Address, Admin, Client, ClientError, ClientOptions, ConsumedRecord, Consumer,
-    ConsumerOptions, ExplicitPartitioner, NewTopic, OffsetQuery, OffsetReset, Position, Producer,
-    ProducerOptions, ProducerRecord, RoundRobinPartitioner, Str, key_partition,
+    ConsumerOptions, ExplicitPartitioner, GroupMetadata, IsolationLevel, NewTopic, OffsetQuery,
+    OffsetReset, Position, Producer, ProducerOptions, ProducerRecord, RoundRobinPartitioner, Str,
+    TransactionOptions, key_partition,
 };
 use pelton_model::compression::Compression;
 use pelton_model::slice::Slice;
@@ -443,4 +445,69 @@ async fn pump<C: Connection>(from: Rc<C>, to: Rc<C>, share: Rc<Cell<u64>>) {
             return;
         }
     }
+}
+
+fn transactional(client: &TestClient, id: &Str) -> Producer<RingNet> {
+    let options = ProducerOptions {
+        transaction: Some(TransactionOptions::new(id.clone())),
+        ..ProducerOptions::default()
+    };
+    Producer::new(client, options)
+}
+
+async fn send_each(producer: &Producer<RingNet>, topic: &Str, value: &'static str) {
+    for partition in 0..3 {
+        let record = ProducerRecord {
+            partition: Some(partition),
+            ..ProducerRecord::new(topic.clone(), value)
+        };
+        drop(producer.send(record).await.unwrap());
+    }
+}
+
+// Goal: what is committed is read, with the offsets that go with it, and what is aborted is not; whoever comes later with the same id
+// fences. Method: one transaction of each kind, a reader of committed records, a second producer.
+#[test]
+fn transactions_are_all_or_none() {
+    with_topic("client-transactions", 3, |client, topic| async move {
+        let id = topic.clone();
+        let producer = transactional(&client, &id);
+        assert!(producer.begin_transaction().is_err(), "not initialized");
+        producer.init_transactions().await.unwrap();
+        let early = ProducerRecord::new(topic.clone(), "early");
+        assert!(producer.send(early).await.is_err(), "none is open");
+        producer.begin_transaction().unwrap();
+        send_each(&producer, &topic, "aborted").await;
+        producer.abort_transaction().await.unwrap();
+        producer.begin_transaction().unwrap();
+        assert!(producer.begin_transaction().is_err(), "one is open");
+        send_each(&producer, &topic, "committed").await;
+        let group = GroupMetadata::of(format!("{topic}-group"));
+        let offsets = BTreeMap::from([((topic.clone(), 1), 42)]);
+        producer.send_offsets(&group, &offsets).await.unwrap();
+        producer.commit_transaction().await.unwrap();
+        let admin = Admin::new(&client);
+        let found = admin.group_offsets(&group.group_id).await.unwrap();
+        assert_eq!(found[&(topic.clone(), 1)].offset, 42);
+        let options = ConsumerOptions {
+            isolation_level: IsolationLevel::ReadCommitted,
+            ..ConsumerOptions::default()
+        };
+        let records = consume_with(&client, options, &topic, 3, Position::Beginning, 3).await;
+        let values = records.iter().map(|record| record.value.clone().unwrap());
+        assert_eq!(
+            values.collect::<Vec<_>>(),
+            vec![Bytes::from("committed"); 3]
+        );
+        let described = admin.describe_transaction(&id).await.unwrap();
+        assert_eq!(described.state, "CompleteCommit");
+        producer.begin_transaction().unwrap();
+        send_each(&producer, &topic, "left open").await;
+        admin.abort_transaction(&id).await.unwrap();
+        assert!(producer.commit_transaction().await.is_err(), "it is fenced");
+        let successor = transactional(&client, &id);
+        successor.init_transactions().await.unwrap();
+        successor.begin_transaction().unwrap();
+        successor.abort_transaction().await.unwrap();
+    });
 }

@@ -10,7 +10,7 @@ use futures_lite::future::block_on;
 use pelton_machine::connection::{FrameReader, Step};
 use pelton_model::producer_state::ProducerStates;
 use pelton_model::{Monotonic, Offset, batch, limits};
-use pelton_protocol::{fuzz as protocol, group_record};
+use pelton_protocol::{fuzz as protocol, group_record, transaction_record};
 use pelton_storage::disk::memory::MemoryDisk;
 use pelton_storage::disk::range::read_slice;
 use pelton_storage::disk::{Disk, DiskFile, OpenMode};
@@ -25,11 +25,12 @@ type Decoder = fn(&[u8]);
 /// All of them.
 #[must_use]
 pub(crate) fn all() -> Vec<Target> {
-    let named: [(&str, Decoder); 15] = [
+    let named: [(&str, Decoder); 16] = [
         ("request", protocol::request),
         ("metadata_batch", protocol::metadata_batch),
         ("metadata_value", protocol::metadata_value),
         ("group_record", group_record::fuzz),
+        ("transaction_record", transaction_record::fuzz),
         ("batches", batch::fuzz::batches),
         ("produce", batch::fuzz::produce),
         ("produce_records", batch::fuzz::produce_records),

@@ -234,9 +234,9 @@ fn lone_handlers(file: &File) -> Vec<Finding> {
     lone(file, "net/broker/src/handler/", "handler", &[])
 }
 
-/// A machine decides alone; all of them read the metadata image.
+/// A machine decides alone; all of them read the metadata image and compile patterns of names.
 fn lone_machines(file: &File) -> Vec<Finding> {
-    lone(file, "core/machine/src/", "", &["image"])
+    lone(file, "core/machine/src/", "", &["image", "pattern"])
 }
 
 fn lone(file: &File, folder: &str, module: &str, shared: &[&str]) -> Vec<Finding> {

@@ -12,7 +12,7 @@ use pelton_model::{ErrorCode, limits};
 
 use super::directories::DirectoryCounts;
 use super::placement::{check_assignment, new_partition, place};
-use super::topic_name::OFFSETS_TOPIC;
+use super::topic_name::is_coordinator_topic;
 use super::{Decision, Refusal, duplicates};
 use crate::image::{MetadataImage, TopicImage};
 
@@ -101,9 +101,9 @@ fn grow(
         .topic_by_name(&topic.name)
         .ok_or_else(|| Refusal::bare(ErrorCode::UnknownTopicOrPartition))?;
     let current = existing.partition_count();
-    if topic.name == OFFSETS_TOPIC {
+    if is_coordinator_topic(&topic.name) {
         // A group lies in the partition that its name's hash gives for this number: with another, no group would be found.
-        let text = format!("The number of partitions of {OFFSETS_TOPIC} is fixed.");
+        let text = format!("The number of partitions of {} is fixed.", topic.name);
         return Err(Refusal::new(ErrorCode::InvalidRequest, text));
     }
     check_count(topic, current)?;

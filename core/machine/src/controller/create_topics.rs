@@ -14,7 +14,7 @@ use pelton_model::{ErrorCode, TopicId, limits};
 
 use super::directories::DirectoryCounts;
 use super::placement::{check_assignment, new_partition, place};
-use super::topic_name::{CLUSTER_METADATA_TOPIC, OFFSETS_TOPIC};
+use super::topic_name::{CLUSTER_METADATA_TOPIC, is_coordinator_topic};
 use super::{Decision, Refusal, duplicates, is_internal_topic, validate_topic_name};
 use crate::image::{MetadataImage, TopicImage};
 
@@ -114,8 +114,8 @@ pub fn create_topics(
 
 /// Decides the creation of topics that a client only mentioned or that the broker itself needs: `wanted` says how each is created.
 ///
-/// A topic that exists meanwhile counts as created: of two clients that race, both succeed. Of Kafka's own topics only the committed
-/// offsets are created this way.
+/// A topic that exists meanwhile counts as created: of two clients that race, both succeed. Of Kafka's own topics only those of
+/// committed offsets and of transactions are created this way.
 #[must_use]
 pub fn auto_create_topics(
     image: &MetadataImage,
@@ -128,7 +128,7 @@ pub fn auto_create_topics(
         .collect();
     let refused = |name: &str| {
         let is_internal = is_internal_topic(name) || name == CLUSTER_METADATA_TOPIC;
-        is_internal && name != OFFSETS_TOPIC
+        is_internal && !is_coordinator_topic(name)
     };
     let missing: Vec<CreatableTopic> = distinct
         .iter()

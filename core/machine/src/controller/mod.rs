@@ -55,7 +55,9 @@ pub use start::{
     BrokerStart, METADATA_VERSION, METADATA_VERSION_MIN, StartError, Started, bootstrap_records,
     start, start_with, supported_features,
 };
-pub use topic_name::{InvalidTopicName, OFFSETS_TOPIC, is_internal_topic, validate_topic_name};
+pub use topic_name::{
+    InvalidTopicName, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_internal_topic, validate_topic_name,
+};
 
 /// What a decision comes to: the records to append, and the answer for when they are in the image.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,8 +11,8 @@ use pelton_model::{ErrorCode, LeaderEpoch, NodeId, Offset, PartitionId, TopicId}
 use super::{
     BrokerStart, CreatableTopic, CreatePartitionsOptions, CreateTopicResult, CreateTopicsOptions,
     CreatedTopic, Decision, DeletableTopic, NewPartitions, OFFSETS_TOPIC, Refusal, StartError,
-    allocate_producer_ids, auto_create_topics, create_partitions, create_topics, delete_topics,
-    start, supported_features, validate_topic_name,
+    TRANSACTIONS_TOPIC, allocate_producer_ids, auto_create_topics, create_partitions,
+    create_topics, delete_topics, start, supported_features, validate_topic_name,
 };
 use crate::image::MetadataImage;
 
@@ -364,7 +364,7 @@ fn topic_ids_are_drawn_again() {
 #[test]
 fn auto_creates() {
     let image = with_topics(&["there"]);
-    let names = ["new", "there", "__transaction_state", "bad name", "new"];
+    let names = ["new", "there", "__share_group_state", "bad name", "new"];
     let mut wanted: Vec<CreatableTopic> = names.map(CreatableTopic::with_defaults).to_vec();
     wanted.push(CreatableTopic {
         num_partitions: 50,
@@ -388,7 +388,7 @@ fn auto_creates() {
     let expected = [
         ("__consumer_offsets", Ok(50)),
         (
-            "__transaction_state",
+            "__share_group_state",
             Err(ErrorCode::UnknownTopicOrPartition),
         ),
         ("bad name", Err(ErrorCode::InvalidTopicException)),
@@ -516,18 +516,21 @@ fn adds_partitions() {
     check(i32::MAX, None, Err((ErrorCode::PolicyViolation, many)));
 }
 
-// Goal: the partitions that groups are found by stay as many. Method: the topic of the offsets.
+// Goal: the partitions that groups and transactions are found by stay as many. Method: both topics.
 #[test]
-fn adds_none_to_the_offsets() {
-    let image = with_topics(&[OFFSETS_TOPIC]);
-    let asked = [NewPartitions {
-        name: OFFSETS_TOPIC.to_owned(),
+fn adds_none_to_topics_of_coordinators() {
+    let names = [OFFSETS_TOPIC, TRANSACTIONS_TOPIC];
+    let image = with_topics(&names);
+    let asked = names.map(|name| NewPartitions {
+        name: name.to_owned(),
         count: 60,
         assignments: None,
-    }];
+    });
     let decision = create_partitions(&image, &asked, CreatePartitionsOptions::default());
-    let refused = decision.results[0].result.as_ref().unwrap_err();
-    assert_eq!(refused.error, ErrorCode::InvalidRequest);
+    for result in &decision.results {
+        let refused = result.result.as_ref().unwrap_err();
+        assert_eq!(refused.error, ErrorCode::InvalidRequest);
+    }
     assert_eq!(decision.records, []);
 }
 

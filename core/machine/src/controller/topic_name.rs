@@ -8,8 +8,16 @@ const TOPIC_NAME_BYTES_MAX: usize = 249;
 /// Where groups and their offsets are kept.
 pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
 
+/// Where transactional ids are kept.
+pub const TRANSACTIONS_TOPIC: &str = "__transaction_state";
+
 /// Kafka's own topics that clients may see.
-const INTERNAL_TOPICS: [&str; 3] = [OFFSETS_TOPIC, "__transaction_state", "__share_group_state"];
+const INTERNAL_TOPICS: [&str; 3] = [OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"];
+
+/// The topics of coordinators that are served: created when they are first needed, with as many partitions as they will ever have.
+pub(super) fn is_coordinator_topic(name: &str) -> bool {
+    name == OFFSETS_TOPIC || name == TRANSACTIONS_TOPIC
+}
 
 /// The name of the metadata log, which is no topic that anyone can create.
 pub(super) const CLUSTER_METADATA_TOPIC: &str = "__cluster_metadata";

@@ -5,10 +5,10 @@ use pelton_model::{ErrorCode, Str, Timestamp};
 
 use super::classic::{CONSUMER, Classic, Member, State};
 use super::offsets::AgeFrom;
-use super::shard::{Decision, Group, GroupShard, Now};
+use super::shard::{Decision, Group, GroupShard};
 use super::{
     ConsumerGroupDescribe, DeleteGroups, DescribeGroups, DescribedConsumerGroup, DescribedGroup,
-    DescribedMember, ListGroups, ListedGroup, Reply, Token,
+    DescribedMember, ListGroups, ListedGroup, Now, Reply, Token,
 };
 use crate::image::MetadataImage;
 

@@ -4,16 +4,12 @@
 //! sent it. Optional ids are `None` where the wire has null.
 
 use bytes::Bytes;
-use pelton_model::{ErrorCode, Str, TopicId};
+use pelton_model::{ErrorCode, ProducerEpoch, ProducerId, Str, TopicId};
 
 use super::{
     ConsumerGroupHeartbeatReply, DescribedConsumerGroup, DescribedGroup, JoinGroupReply,
     LeaveGroupReply, OffsetDeleteReply, OffsetFetchReply, Reply, SyncGroupReply, TopicCodes,
 };
-
-/// Names a request whose reply may come later; unique on its coordinator while it waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
 
 /// Who asks: shown by the tools that describe a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +31,7 @@ pub enum Command {
     Heartbeat(Heartbeat),
     /// Takes members out of a group.
     LeaveGroup(LeaveGroup),
-    /// Commits offsets.
+    /// Commits offsets, perhaps in a transaction.
     OffsetCommit(OffsetCommit),
     /// Reads committed offsets.
     OffsetFetch(OffsetFetch),
@@ -221,6 +217,8 @@ pub struct OffsetCommit {
     pub retention_ms: Option<i64>,
     /// Whether a member that is behind its group hears STALE_MEMBER_EPOCH (versions 9 and later).
     pub knows_stale_epochs: bool,
+    /// The producer in whose transaction the offsets are committed, if in one.
+    pub producer: Option<(ProducerId, ProducerEpoch)>,
     /// What to commit.
     pub topics: Vec<CommitTopic>,
 }

@@ -26,7 +26,6 @@ mod admin;
 mod classic;
 mod command;
 mod consumer;
-mod hash;
 mod offsets;
 mod reply;
 mod requests;
@@ -38,14 +37,13 @@ mod timers;
 pub use command::{
     Client, Command, CommitPartition, CommitTopic, ConsumerGroupDescribe, ConsumerGroupHeartbeat,
     DeleteGroups, DescribeGroups, FetchTopic, Heartbeat, JoinGroup, LeaveGroup, LeavingMember,
-    ListGroups, OffsetCommit, OffsetDelete, OffsetFetch, Protocol, SyncGroup, Token,
-    TopicPartitions,
+    ListGroups, OffsetCommit, OffsetDelete, OffsetFetch, Protocol, SyncGroup, TopicPartitions,
 };
-pub use hash::partition_of;
+pub use pelton_model::coordinator::{Now, Token, partition_of};
 pub use reply::{
     ConsumerGroupHeartbeatReply, DescribedConsumerGroup, DescribedConsumerMember, DescribedGroup,
     DescribedMember, FetchedPartition, FetchedTopic, JoinGroupReply, JoinedMember, LeaveGroupReply,
     LeftMember, ListedGroup, NamedPartitions, OffsetDeleteReply, OffsetFetchReply, Reply,
     SyncGroupReply, TopicCodes,
 };
-pub use shard::{Decision, GroupShard, Now};
+pub use shard::{Decision, GroupShard};

@@ -5,21 +5,14 @@ use pelton_model::{ErrorCode, Str, TopicId};
 
 use super::classic::State;
 use super::consumer;
-use super::shard::{Decision, Group, GroupShard, Now};
+use super::shard::{Decision, Group, GroupShard, answer};
 use super::{
     Command, ConsumerGroupHeartbeat, ConsumerGroupHeartbeatReply, Heartbeat, JoinGroup,
-    JoinGroupReply, LeaveGroup, LeaveGroupReply, LeavingMember, LeftMember, OffsetCommit,
+    JoinGroupReply, LeaveGroup, LeaveGroupReply, LeavingMember, LeftMember, Now, OffsetCommit,
     OffsetDelete, OffsetDeleteReply, OffsetFetch, OffsetFetchReply, Reply, SyncGroup,
     SyncGroupReply, Token,
 };
 use crate::image::MetadataImage;
-
-fn answer(token: Token, reply: Reply) -> Decision {
-    Decision {
-        records: Vec::new(),
-        replies: vec![(token, reply)],
-    }
-}
 
 impl GroupShard {
     pub(super) fn join_group(
@@ -173,9 +166,12 @@ impl GroupShard {
             self.groups
                 .insert(group_id.clone(), Group::new(group_id.clone(), None));
         }
-        let in_all = self.offset_count;
+        let in_all = self.offset_count + self.pending_count;
         let decision = self.in_group(now, image, &group_id, |group, scene| {
-            group.classic.on_commit(scene, &commit.member_id);
+            scene.decision.producer = commit.producer;
+            if commit.producer.is_none() {
+                group.classic.on_commit(scene, &commit.member_id);
+            }
             let outcomes = group.hard.offsets.commit(scene, commit, in_all);
             scene.reply(token, Reply::OffsetCommit(outcomes));
         });
@@ -197,7 +193,14 @@ impl GroupShard {
             };
         };
         if let Some(consumer) = &group.hard.consumer {
-            return consumer.check_commit(commit, image);
+            let checked = consumer.check_commit(commit, image);
+            return match checked {
+                // Producers know no stale epochs.
+                Err(ErrorCode::StaleMemberEpoch) if commit.producer.is_some() => {
+                    Err(ErrorCode::IllegalGeneration)
+                }
+                checked => checked,
+            };
         }
         let classic = &group.classic;
         if generation_id < 0 && classic.is_empty() {
@@ -209,13 +212,18 @@ impl GroupShard {
             if generation_id != classic.generation() {
                 return Err(ErrorCode::IllegalGeneration);
             }
-        } else {
+        } else if commit.producer.is_none() {
             return Err(ErrorCode::UnknownMemberId);
         }
         match classic.state() {
             // It knows of the generation from its JoinGroup, but has no assignment in it yet.
-            State::CompletingRebalance => Err(ErrorCode::RebalanceInProgress),
-            State::Empty | State::PreparingRebalance | State::Stable => Ok(()),
+            State::CompletingRebalance if commit.producer.is_none() => {
+                Err(ErrorCode::RebalanceInProgress)
+            }
+            State::Empty
+            | State::PreparingRebalance
+            | State::CompletingRebalance
+            | State::Stable => Ok(()),
         }
     }
 

@@ -10,30 +10,23 @@ use pelton_model::limits::{
 use pelton_model::record_type::group::{
     GroupMetadataValue, GroupRecord, LegacyOffsetCommitValue, OffsetCommitValue,
 };
-use pelton_model::{ErrorCode, Monotonic, ProducerId, Str, Timestamp};
+use pelton_model::{ErrorCode, Monotonic, ProducerEpoch, ProducerId, Str, Timestamp};
 
 use super::classic::Classic;
 use super::consumer::{Consumer, Soft};
 use super::offsets::Offsets;
 use super::scene::Scene;
 use super::timers::{Due, Timers};
-use super::{Command, Reply, Token};
+use super::{Command, Now, Reply, Token};
 use crate::image::MetadataImage;
-
-/// Both clocks at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
-    /// For deadlines.
-    pub clock: Monotonic,
-    /// For what is written.
-    pub time: Timestamp,
-}
 
 /// What a coordinator wants done.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
     /// One batch, all or nothing; empty when nothing is to be written.
     pub records: Vec<GroupRecord>,
+    /// The producer in whose transaction all of `records` are, if in one.
+    pub producer: Option<(ProducerId, ProducerEpoch)>,
     /// Replies that may leave once `records` and those of all earlier decisions are durable.
     pub replies: Vec<(Token, Reply)>,
 }
@@ -115,6 +108,8 @@ pub struct GroupShard {
     /// Groups with offsets of an open transaction, by its producer.
     open_transactions: BTreeMap<ProducerId, BTreeSet<Str>>,
     pub(super) offset_count: usize,
+    /// Offsets of open transactions.
+    pub(super) pending_count: usize,
     timers: Timers,
     /// The last group at which offsets were looked for that expired, in the round under way.
     expiration: Option<Str>,
@@ -129,6 +124,7 @@ impl GroupShard {
             groups: BTreeMap::new(),
             open_transactions: BTreeMap::new(),
             offset_count: 0,
+            pending_count: 0,
             timers: Timers::default(),
             expiration: None,
         }
@@ -183,10 +179,16 @@ impl GroupShard {
                 None => return,
             },
         };
-        let before = group.hard.offsets.count();
+        let before = group.hard.offsets.counts();
         group.hard.offsets.replay(topic, partition, value);
-        let after = group.hard.offsets.count();
-        self.offset_count = self.offset_count + after - before;
+        let after = group.hard.offsets.counts();
+        self.count(before, after);
+    }
+
+    /// Takes in that a group has other numbers of committed and pending offsets.
+    fn count(&mut self, before: (usize, usize), after: (usize, usize)) {
+        self.offset_count = self.offset_count + after.0 - before.0;
+        self.pending_count = self.pending_count + after.1 - before.1;
     }
 
     /// Applies a record of an open transaction: a committed offset that counts when the transaction does.
@@ -197,7 +199,10 @@ impl GroupShard {
         };
         let group = self.group_or_new(&key.group);
         let offsets = &mut group.hard.offsets;
+        let before = offsets.counts();
         offsets.replay_pending(producer, &key.topic, key.partition, value.clone());
+        let after = offsets.counts();
+        self.count(before, after);
         let groups = self.open_transactions.entry(producer).or_default();
         groups.insert(key.group.clone());
     }
@@ -206,10 +211,11 @@ impl GroupShard {
     pub fn replay_end(&mut self, producer: ProducerId, committed: bool) {
         for group_id in self.open_transactions.remove(&producer).unwrap_or_default() {
             if let Some(group) = self.groups.get_mut(&group_id) {
-                let before = group.hard.offsets.count();
+                let before = group.hard.offsets.counts();
                 group.hard.offsets.end_transaction(producer, committed);
-                let after = group.hard.offsets.count();
-                self.offset_count = self.offset_count + after - before;
+                let after = group.hard.offsets.counts();
+                self.count(before, after);
+                self.drop_if_nothing(&group_id);
             }
         }
     }
@@ -380,7 +386,10 @@ impl GroupShard {
         }
         let (decision, applied) = (scene.decision, scene.applied);
         for record in decision.records.iter().skip(applied) {
-            self.replay(record);
+            match decision.producer {
+                Some((producer, _)) => self.replay_pending(producer, record),
+                None => self.replay(record),
+            }
         }
         decision
     }
@@ -445,10 +454,10 @@ impl GroupShard {
     }
 }
 
-fn answer(token: Token, reply: Reply) -> Decision {
+pub(super) fn answer(token: Token, reply: Reply) -> Decision {
     Decision {
-        records: Vec::new(),
         replies: vec![(token, reply)],
+        ..Decision::default()
     }
 }
 

@@ -24,7 +24,8 @@ use std::ops::Bound;
 use imbl::{OrdMap, OrdSet};
 use pelton_model::record_type::metadata::{
     AccessControlEntryRecord, DelegationTokenRecord, METADATA_VERSION_FEATURE, RESOURCE_TOPIC,
-    RegisterBrokerRecord, RegisterControllerRecord, UserScramCredentialRecord,
+    RegisterBrokerRecord, RegisterControllerRecord, TRANSACTION_VERSION_FEATURE,
+    UserScramCredentialRecord,
 };
 use pelton_model::{LeaderEpoch, NodeId, Offset, PartitionId, TopicId, TopicPartition};
 
@@ -242,6 +243,12 @@ impl MetadataImage {
         self.features
             .iter()
             .map(|(name, level)| (name.as_str(), *level))
+    }
+
+    /// The finalized transaction version; 0 when none is.
+    #[must_use]
+    pub fn transaction_version(&self) -> i16 {
+        self.feature(TRANSACTION_VERSION_FEATURE).unwrap_or(0)
     }
 
     /// The finalized level of a feature; none when it is not finalized.

@@ -190,14 +190,9 @@ impl Partition {
         if let Some(original) = original {
             return SequenceCheck::Duplicate(original);
         }
-        if !known.is_some_and(|state| state.is_in_transaction(stamp.epoch)) {
-            if known.is_some_and(|state| stamp.epoch < state.epoch()) {
-                return SequenceCheck::InvalidEpoch;
-            }
-            let is_full = PRODUCERS_PER_PARTITION_MAX <= self.producers.open_count();
-            if is_full || !self.verifications.admits(stamp.id, guard) {
-                return SequenceCheck::InvalidTxnState;
-            }
+        let admitted = self.check_guard(stamp, guard);
+        if admitted != SequenceCheck::Accept {
+            return admitted;
         }
         if !self.is_next_verified(stamp) {
             return SequenceCheck::OutOfOrder;
@@ -207,6 +202,38 @@ impl Partition {
             self.verifications.entries.remove(&stamp.id);
         }
         check
+    }
+
+    /// Whether a batch that a coordinator writes in a producer's transaction would be planned now.
+    ///
+    /// # Errors
+    /// Why it would not.
+    pub fn check_coordinated(
+        &self,
+        producer_id: ProducerId,
+        producer_epoch: ProducerEpoch,
+        guard: TxnGuard,
+    ) -> Result<(), PlanRefused> {
+        self.check_writable(Acks::All)?;
+        let stamp = ProducerStamp::from((producer_id, producer_epoch, Sequence::NONE));
+        PlanRefused::of(self.check_guard(stamp, guard)).map(|_| ())
+    }
+
+    /// Whether the batch's transaction is open here, or somebody vouches for it.
+    fn check_guard(&self, stamp: ProducerStamp, guard: TxnGuard) -> SequenceCheck {
+        let known = self.producers.get(stamp.id);
+        if known.is_some_and(|state| state.is_in_transaction(stamp.epoch)) {
+            return SequenceCheck::Accept;
+        }
+        if known.is_some_and(|state| stamp.epoch < state.epoch()) {
+            return SequenceCheck::InvalidEpoch;
+        }
+        let is_full = PRODUCERS_PER_PARTITION_MAX <= self.producers.open_count();
+        if is_full || !self.verifications.admits(stamp.id, guard) {
+            SequenceCheck::InvalidTxnState
+        } else {
+            SequenceCheck::Accept
+        }
     }
 
     /// Whether the verification under way, if any, has no other batch in front of this one.

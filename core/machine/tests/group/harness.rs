@@ -325,6 +325,7 @@ pub(crate) fn commit(member_id: &str, generation_id: i32, offset: i64) -> Offset
         generation_id_or_member_epoch: generation_id,
         retention_ms: None,
         knows_stale_epochs: true,
+        producer: None,
         topics: vec![CommitTopic {
             name: "t".into(),
             topic_id: TopicId([7; 16]),

@@ -9,3 +9,4 @@ mod harness;
 mod lifecycle;
 mod model;
 mod offsets;
+mod transactions;

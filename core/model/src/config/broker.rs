@@ -21,6 +21,7 @@ use super::listener::{self, Listener};
 use super::metadata_log::MetadataLogConfig;
 use super::metrics::MetricsConfig;
 use super::topic::TopicConfig;
+use super::transaction::TransactionConfig;
 use super::values::Values;
 use crate::id::NodeId;
 
@@ -128,6 +129,8 @@ pub struct BrokerConfig {
     pub log_write_back_bytes: u32,
     /// The group coordinators.
     pub group: GroupConfig,
+    /// The transaction coordinators.
+    pub transaction: TransactionConfig,
     /// `__consumer_offsets`.
     pub offsets_topic: InternalTopic,
     /// `__transaction_state`.
@@ -200,6 +203,7 @@ impl BrokerConfig {
             log_prepare_reserve_bytes: values.u32("log.prepare.reserve.bytes")?,
             log_write_back_bytes: values.u32("log.write.back.bytes")?,
             group: GroupConfig::resolve(values)?,
+            transaction: TransactionConfig::resolve(values)?,
             offsets_topic: internal_topic(values, "offsets.topic", false, &mut notes)?,
             transaction_state_log: internal_topic(
                 values,

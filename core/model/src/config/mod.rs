@@ -19,6 +19,7 @@ pub mod names;
 pub mod properties;
 pub mod table;
 pub mod topic;
+pub mod transaction;
 
 mod canonical;
 mod directories;

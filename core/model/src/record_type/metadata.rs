@@ -27,6 +27,8 @@ pub const RESOURCE_CLIENT_METRICS: i8 = 16;
 pub const RESOURCE_GROUP: i8 = 32;
 /// The name of the feature that versions the metadata records.
 pub const METADATA_VERSION_FEATURE: &str = "metadata.version";
+/// The name of the feature that says how transactions work (KIP-890).
+pub const TRANSACTION_VERSION_FEATURE: &str = "transaction.version";
 
 macro_rules! metadata_records {
     ($($(#[$doc:meta])* $variant:ident($record:ident) = $key:literal,)+) => {

@@ -17,8 +17,8 @@ use pelton_model::record_type::group::{
 };
 use pelton_model::{Str, TopicId};
 
-use super::{GroupRecordError, read_key, read_value, write_key, write_value};
 use crate::codec::{Message, Reader};
+use crate::coordinator_record::{RecordError, read_key, read_value, write_key, write_value};
 use crate::fuzz::Target;
 use crate::{message_for, wire};
 
@@ -41,7 +41,7 @@ macro_rules! record_types {
             key_type: i16,
             reader: &mut Reader<'_>,
             value: Option<&Bytes>,
-        ) -> Result<Option<GroupRecord>, GroupRecordError> {
+        ) -> Result<Option<GroupRecord>, RecordError> {
             match key_type {
                 $($key::KEY => {
                     let record = GroupRecord::$variant(read_key(reader)?, read_value(value)?);

@@ -243,16 +243,16 @@ fn old_foreign_and_broken() {
     );
     let key = bytes("000a000167");
     assert_eq!(decode(&key, Some(&bytes("0000"))), Ok(None));
-    assert_eq!(decode(&bytes("00"), None), Err(GroupRecordError::Key));
+    assert_eq!(decode(&bytes("00"), None), Err(RecordError::Key));
     let (key, value) = (bytes("0002000167"), bytes("0005"));
-    let unknown = GroupRecordError::UnknownVersion {
+    let unknown = RecordError::UnknownVersion {
         message: "GroupMetadataValue",
         version: 5,
     };
     assert_eq!(decode(&key, Some(&value)), Err(unknown));
     assert!(matches!(
         decode(&key, Some(&bytes("000300"))),
-        Err(GroupRecordError::Body {
+        Err(RecordError::Body {
             message: "GroupMetadataValue",
             ..
         })

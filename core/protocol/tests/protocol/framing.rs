@@ -196,6 +196,12 @@ fn admission() {
             | ApiKey::ListOffsets
             | ApiKey::Metadata
             | ApiKey::OffsetCommit
+            | ApiKey::ListTransactions
+            | ApiKey::DescribeTransactions
+            | ApiKey::TxnOffsetCommit
+            | ApiKey::EndTxn
+            | ApiKey::AddOffsetsToTxn
+            | ApiKey::AddPartitionsToTxn
             | ApiKey::OffsetFetch
             | ApiKey::FindCoordinator
             | ApiKey::JoinGroup
@@ -227,7 +233,6 @@ fn admission() {
             | ApiKey::AlterPartitionReassignments
             | ApiKey::ListPartitionReassignments
             | ApiKey::DescribeQuorum
-            | ApiKey::DescribeProducers
             | ApiKey::UnregisterBroker
             | ApiKey::DescribeTopicPartitions
             | ApiKey::DescribeCluster => "close",
@@ -276,6 +281,11 @@ fn api_versions_response() {
         (21, 0, 2),
         (22, 0, 5),
         (23, 2, 4),
+        (24, 0, 5),
+        (25, 0, 4),
+        (26, 0, 5),
+        (27, 1, 2),
+        (28, 0, 5),
         (29, 1, 3),
         (30, 1, 3),
         (31, 1, 3),
@@ -293,6 +303,8 @@ fn api_versions_response() {
         (60, 0, 2),
         (61, 0, 0),
         (64, 0, 0),
+        (65, 0, 0),
+        (66, 0, 2),
         (68, 0, 1),
         (69, 0, 1),
         (75, 0, 0),

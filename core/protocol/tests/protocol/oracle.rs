@@ -81,8 +81,6 @@ oracle! {
     create_partitions_response: CreatePartitionsResponse;
     describe_cluster_request: DescribeClusterRequest;
     describe_cluster_response: DescribeClusterResponse;
-    describe_producers_request: DescribeProducersRequest;
-    describe_producers_response: DescribeProducersResponse;
     describe_log_dirs_request: DescribeLogDirsRequest;
     describe_log_dirs_response: DescribeLogDirsResponse;
     consumer_group_describe_request: ConsumerGroupDescribeRequest;
@@ -105,6 +103,18 @@ oracle! {
     list_groups_response: ListGroupsResponse;
     write_txn_markers_request: WriteTxnMarkersRequest;
     write_txn_markers_response: WriteTxnMarkersResponse;
+    add_partitions_to_txn_request: AddPartitionsToTxnRequest;
+    add_partitions_to_txn_response: AddPartitionsToTxnResponse;
+    add_offsets_to_txn_request: AddOffsetsToTxnRequest;
+    add_offsets_to_txn_response: AddOffsetsToTxnResponse;
+    end_txn_request: EndTxnRequest;
+    end_txn_response: EndTxnResponse;
+    txn_offset_commit_request: TxnOffsetCommitRequest;
+    txn_offset_commit_response: TxnOffsetCommitResponse;
+    describe_transactions_request: DescribeTransactionsRequest;
+    describe_transactions_response: DescribeTransactionsResponse;
+    list_transactions_request: ListTransactionsRequest;
+    list_transactions_response: ListTransactionsResponse;
     offset_commit_request: OffsetCommitRequest;
     offset_commit_response: OffsetCommitResponse;
     offset_delete_request: OffsetDeleteRequest;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pelton_protocol::codec::{Field, Kind, Table, Versions};
 use pelton_protocol::fuzz::{Target, targets};
-use pelton_protocol::{control_record, group_record, metadata_record};
+use pelton_protocol::{control_record, group_record, metadata_record, transaction_record};
 use serde_json::Value;
 
 /// The highest version served where Kafka's newest one is unstable.
@@ -56,15 +56,18 @@ fn record_tables_are_kafkas() {
     }
 }
 
-// Goal: as above for the keys and values of `__consumer_offsets`. Method: each of ours against the schema of its name.
+// Goal: as above for the keys and values of `__consumer_offsets` and `__transaction_state`. Method: each of ours against the
+// schema of its name.
 #[test]
-fn group_record_tables_are_kafkas() {
+fn coordinator_record_tables_are_kafkas() {
     let Some(folder) = std::env::var_os("PELTON_KAFKA_SCHEMAS") else {
         println!("skipped: PELTON_KAFKA_SCHEMAS names no folder of Kafka's message schemas");
         return;
     };
-    let folder = Path::new(&folder).join("group");
-    for target in group_record::targets() {
+    let groups = group_record::targets().map(|target| ("group", target));
+    let transactions = transaction_record::targets().map(|target| ("transaction", target));
+    for (kind, target) in groups.chain(transactions) {
+        let folder = Path::new(&folder).join(kind);
         let schema = read(&folder.join(target.name).with_extension("json"));
         assert_eq!(schema["apiKey"], target.key, "{}", target.name);
         check(target, &schema);

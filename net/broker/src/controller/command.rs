@@ -192,22 +192,26 @@ impl<E: Env> Controller<E> {
 
 /// How a topic is created that nobody described: by the broker's defaults, Kafka's own by their own settings.
 fn as_wanted<E: Env>(shard: &Shard<E>, name: &str) -> CreatableTopic {
-    if name != controller::OFFSETS_TOPIC {
-        return CreatableTopic::with_defaults(name);
-    }
     let settings = shard.settings();
+    let (topic, compression) = match name {
+        controller::OFFSETS_TOPIC => (&settings.offsets_topic, "producer"),
+        controller::TRANSACTIONS_TOPIC => (&settings.transaction_state_log, "uncompressed"),
+        _ => return CreatableTopic::with_defaults(name),
+    };
     let set = |name: &str, value: String| (name.to_owned(), Some(value));
+    let mut configs = vec![
+        set("cleanup.policy", "compact".to_owned()),
+        set("compression.type", compression.to_owned()),
+        set("segment.bytes", topic.segment_bytes.to_string()),
+    ];
+    if let Some(replicas) = topic.min_insync_replicas {
+        configs.push(set("min.insync.replicas", replicas.to_string()));
+        configs.push(set("unclean.leader.election.enable", "false".to_owned()));
+    }
     CreatableTopic {
-        num_partitions: settings.offsets_topic.partitions,
-        replication_factor: settings.offsets_topic.replication_factor,
-        configs: vec![
-            set("cleanup.policy", "compact".to_owned()),
-            set("compression.type", "producer".to_owned()),
-            set(
-                "segment.bytes",
-                settings.offsets_topic.segment_bytes.to_string(),
-            ),
-        ],
+        num_partitions: topic.partitions,
+        replication_factor: topic.replication_factor,
+        configs,
         ..CreatableTopic::with_defaults(name)
     }
 }

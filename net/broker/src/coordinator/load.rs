@@ -10,16 +10,15 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
+use pelton_model::Offset;
 use pelton_model::batch::{BatchHeader, Batches, RecordIter, verify_crc};
 use pelton_model::limits::DECOMPRESSED_BYTES_MAX;
-use pelton_model::record_type::group::GroupRecord;
 use pelton_model::slice::Slice;
-use pelton_model::{Offset, ProducerId};
-use pelton_protocol::group_record;
 use pelton_storage::disk::range::read_slice;
 use pelton_storage::{ReadError, ReadOptions};
 use pelton_transport::net::Net;
 
+use super::machine::{Kind, Loaded};
 use super::{Hosted, Phase};
 use crate::env::Env;
 use crate::shard::Shard;
@@ -28,13 +27,6 @@ use crate::shard::Shard;
 const APPLY_RECORDS: usize = 1_000;
 /// The least that is read at once.
 const READ_BYTES_MIN: usize = 64 * 1024;
-
-/// What a log says to its coordinator.
-enum Loaded {
-    Record(GroupRecord),
-    Pending(ProducerId, GroupRecord),
-    End(ProducerId, bool),
-}
 
 /// A piece of a log, decoded.
 struct Piece {
@@ -72,7 +64,7 @@ struct Tally {
 
 impl<E: Env> Shard<E> {
     /// The shard's loader: one partition after the other.
-    pub(crate) async fn run_group_loader(self: Rc<Self>) {
+    pub(crate) async fn run_coordinator_loader(self: Rc<Self>) {
         loop {
             self.coordinators.load_wanted.notified().await;
             loop {
@@ -90,6 +82,10 @@ impl<E: Env> Shard<E> {
 
     async fn load_coordinator(self: &Rc<Self>, hosted: &Rc<Hosted<E>>) {
         let began = self.net.now();
+        // A producer id may be wanted soon, and getting one takes a while.
+        if hosted.kind == Kind::Transactions {
+            self.want_producer_ids();
+        }
         let loaded = self.replay_log(hosted).await;
         if hosted.phase.get() != Phase::Loading {
             return;
@@ -98,15 +94,16 @@ impl<E: Env> Shard<E> {
         match loaded {
             Ok(tally) => {
                 let took_us = self.net.now().since(began) / 1_000;
-                hosted.state.borrow_mut().loaded(self.group_now());
                 hosted.phase.set(Phase::Active);
-                self.rearm_groups(hosted);
+                let made = self.with_scene(|scene| hosted.state.borrow_mut().loaded(scene));
+                self.carry_out(hosted, made);
+                self.rearm_coordinators(hosted);
                 if tally.records > 0 {
-                    tracing::info!(%partition, records = tally.records, skipped = tally.skipped, took_us, "loaded a group coordinator");
+                    tracing::info!(topic = hosted.kind.topic(), %partition, records = tally.records, skipped = tally.skipped, took_us, "loaded a coordinator");
                 }
             }
             Err(error) => {
-                tracing::error!(%partition, %error, "cannot load a group coordinator: its groups are not served");
+                tracing::error!(topic = hosted.kind.topic(), %partition, %error, "cannot load a coordinator: it does not serve");
                 hosted.phase.set(Phase::Failed);
                 if let LoadError::Read(ReadError::Storage(error)) = &error {
                     self.blame(hosted.slot.dir, error);
@@ -118,12 +115,14 @@ impl<E: Env> Shard<E> {
     async fn replay_log(self: &Rc<Self>, hosted: &Rc<Hosted<E>>) -> Result<Tally, LoadError> {
         let mut tally = Tally::default();
         let slot = &hosted.slot;
-        let (mut from, end) = {
-            let state = slot.state.borrow();
-            (state.log_start(), state.log_end())
-        };
-        while from < end && hosted.phase.get() == Phase::Loading && !self.is_stopping.get() {
-            let bytes_max = self.settings().group.offsets_load_buffer_bytes;
+        let mut from = slot.state.borrow().log_start();
+        loop {
+            // Nothing is decided here meanwhile, but transactions may end.
+            let end = slot.state.borrow().log_end();
+            if end <= from || hosted.phase.get() != Phase::Loading || self.is_stopping.get() {
+                break;
+            }
+            let bytes_max = hosted.kind.load_bytes(&self.settings());
             let options = ReadOptions {
                 from,
                 up_to: end,
@@ -136,7 +135,9 @@ impl<E: Env> Shard<E> {
                 break;
             }
             let slices = read.slices;
-            let piece = self.net.run_blocking(move || decode(slices, from)).await?;
+            let kind = hosted.kind;
+            let decoded = self.net.run_blocking(move || decode(kind, slices, from));
+            let piece = decoded.await?;
             assert!(from < piece.next, "a piece has at least one batch");
             from = piece.next;
             tally.records += piece.loaded.len() as u64;
@@ -152,13 +153,7 @@ impl<E: Env> Shard<E> {
             {
                 let mut state = hosted.state.borrow_mut();
                 for one in loaded.by_ref().take(APPLY_RECORDS) {
-                    match one {
-                        Loaded::Record(record) => state.replay(&record),
-                        Loaded::Pending(producer, record) => {
-                            state.replay_pending(producer, &record);
-                        }
-                        Loaded::End(producer, committed) => state.replay_end(producer, committed),
-                    }
+                    state.replay(&one);
                 }
             }
             self.net.yield_now().await;
@@ -166,7 +161,7 @@ impl<E: Env> Shard<E> {
     }
 }
 
-fn decode(slices: Vec<Slice>, from: Offset) -> Result<Piece, LoadError> {
+fn decode(kind: Kind, slices: Vec<Slice>, from: Offset) -> Result<Piece, LoadError> {
     let mut piece = Piece {
         loaded: Vec::new(),
         next: from,
@@ -179,7 +174,7 @@ fn decode(slices: Vec<Slice>, from: Offset) -> Result<Piece, LoadError> {
             let Ok((header, batch)) = batch else {
                 return Err(damaged);
             };
-            if !verify_crc(batch) || !piece.add(&header, &bytes.slice_ref(batch)) {
+            if !verify_crc(batch) || !piece.add(kind, &header, &bytes.slice_ref(batch)) {
                 return Err(damaged);
             }
             piece.next = header.last_offset().plus(1);
@@ -190,7 +185,7 @@ fn decode(slices: Vec<Slice>, from: Offset) -> Result<Piece, LoadError> {
 
 impl Piece {
     /// Adds a batch's records; whether they could be read.
-    fn add(&mut self, header: &BatchHeader, batch: &Bytes) -> bool {
+    fn add(&mut self, kind: Kind, header: &BatchHeader, batch: &Bytes) -> bool {
         let Ok(records) = RecordIter::new(batch, DECOMPRESSED_BYTES_MAX) else {
             return false;
         };
@@ -207,18 +202,16 @@ impl Piece {
                 continue;
             };
             if header.is_control() {
-                if let Some(committed) = transaction_end(&key) {
+                let end = transaction_end(&key).filter(|_| kind == Kind::Groups);
+                if let Some(committed) = end {
                     self.loaded.push(Loaded::End(header.producer_id, committed));
                 }
                 continue;
             }
-            match group_record::decode(&key, record.value.as_ref()) {
-                Ok(Some(record)) if header.is_transactional() => {
-                    self.loaded
-                        .push(Loaded::Pending(header.producer_id, record));
-                }
-                Ok(Some(record)) => self.loaded.push(Loaded::Record(record)),
-                Ok(None) | Err(_) => self.skipped += 1,
+            let producer = header.is_transactional().then_some(header.producer_id);
+            match Loaded::decode(kind, producer, &key, record.value.as_ref()) {
+                Some(loaded) => self.loaded.push(loaded),
+                None => self.skipped += 1,
             }
         }
         true

@@ -1,26 +1,32 @@
-//! The group coordinators of one shard: those of the partitions of `__consumer_offsets` that it owns.
+//! The coordinators of one shard: those of the partitions of `__consumer_offsets` and `__transaction_state` that it owns.
 //!
-//! What a group means is decided by [`GroupShard`], one for each partition; here is what surrounds it. A request goes from its
-//! connection's shard to the owner of the group's partition ([`ask`]); the decision's records join a batch that all groups of the
-//! partition share until the shard's flusher writes it ([`queue`]); replies leave when their records are written. A partition is loaded
-//! from its log when this shard begins to lead it ([`load`]), and given up when it cannot be led any more.
+//! What a group or a transactional id means is decided by a machine, one for each partition ([`machine`]); here is what surrounds it. A
+//! request goes from its connection's shard to the owner of the partition ([`ask`]); the decision's records join a batch that all
+//! decisions of the partition share until the shard's flusher writes it ([`queue`]); replies leave, and markers are written
+//! ([`markers`]), when their records are written. A partition is loaded from its log when this shard begins to lead it ([`load`]), and
+//! given up when it cannot be led any more.
 //!
 //! Invariants:
-//! 1. A reply leaves only after every record that was decided before it, of whichever group of its partition, is written and committed:
-//!    whoever reads an offset reads one that a restart finds.
+//! 1. A reply leaves, and a marker is written, only after every record that was decided before it, of whatever of its partition, is written
+//!    and committed: whoever reads an offset reads one that a restart finds.
 //! 2. A failed append throws the partition's state away: everybody who waits is sent to look the coordinator up again, and what is in the
 //!    log is loaded anew. So memory is never ahead of a log that refused it.
-//! 3. No task and no timer for a group or a member: one timer for the shard, one loader for the shard.
-//! 4. What waits long (JoinGroup, SyncGroup) holds no mesh credit: it is accepted at once and followed by one message.
+//! 3. No task and no timer for a group, a member or a transactional id: one timer for the shard, one loader for the shard. A transaction
+//!    whose markers are being written has a task as long as that takes.
+//! 4. What waits long (JoinGroup, SyncGroup, EndTxn) holds no mesh credit: it is accepted at once and followed by one message.
 //! 5. No borrow of a partition's state is held while a reply leaves: a reply may come back as the next request.
 //!
 //! Not here: the decisions (machine), the codecs (protocol), what requests look like (handlers).
 
 pub(crate) mod ask;
 mod load;
+mod machine;
+mod markers;
 mod pending;
+mod producer_ids;
 mod queue;
 mod spoil;
+mod topic;
 pub(crate) mod transaction;
 
 use std::cell::{Cell, RefCell};
@@ -30,25 +36,31 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use pelton_machine::controller::OFFSETS_TOPIC;
-use pelton_machine::group::{Decision, GroupShard, Now, Reply, Token};
+use pelton_machine::group::{Now, Token};
 use pelton_machine::image::MetadataDelta;
+use pelton_machine::partition::TxnGuard;
+use pelton_machine::transaction::TransactionGauges;
 use pelton_model::map::Map;
 use pelton_model::task::Notify;
 use pelton_model::{ErrorCode, Monotonic, PartitionId, ProducerId, Str, TopicPartition};
-use pelton_transport::net::Net;
+use pelton_transport::net::{Net, TaskClass};
 
-pub(crate) use self::pending::GroupReplies;
+pub(crate) use self::machine::Kind;
+pub use self::machine::{Command, Reply};
+use self::machine::{Effect, Machine, Made, Scene};
+pub(crate) use self::pending::Replies;
 use self::pending::{Pending, Place, Recipient};
+use self::producer_ids::ProducerIds;
 use self::queue::Queue;
 use crate::env::Env;
 use crate::shard::Shard;
-use crate::shard::message::{GroupCall, WatchId};
+use crate::shard::append::refusal;
+use crate::shard::message::{CoordinatorCall, WatchId};
 use crate::shard::slot::Slot;
 
 /// The coordinators of a shard.
 pub(crate) struct Coordinators<E: Env> {
-    hosted: RefCell<BTreeMap<PartitionId, Rc<Hosted<E>>>>,
+    hosted: RefCell<BTreeMap<TopicPartition, Rc<Hosted<E>>>>,
     /// Those whose records no batch holds yet.
     unsealed: RefCell<Vec<Rc<Hosted<E>>>>,
     /// Those to load, one after the other.
@@ -59,7 +71,8 @@ pub(crate) struct Coordinators<E: Env> {
     armed: Cell<Option<Monotonic>>,
     rearm: Notify,
     /// Replies for connections of this shard that wait, by their wait.
-    replied: RefCell<BTreeMap<WatchId, GroupReplies>>,
+    replied: RefCell<BTreeMap<WatchId, Replies>>,
+    pub(crate) producer_ids: ProducerIds,
 }
 
 impl<E: Env> Default for Coordinators<E> {
@@ -73,6 +86,7 @@ impl<E: Env> Default for Coordinators<E> {
             armed: Cell::new(None),
             rearm: Notify::default(),
             replied: RefCell::default(),
+            producer_ids: ProducerIds::default(),
         }
     }
 }
@@ -86,9 +100,10 @@ impl<E: Env> Coordinators<E> {
 
 /// One partition's coordinator.
 pub(crate) struct Hosted<E: Env> {
+    kind: Kind,
     slot: Rc<Slot<E>>,
     phase: Cell<Phase>,
-    state: RefCell<GroupShard>,
+    state: RefCell<Machine>,
     /// Who is to be told, by the token of the request.
     waiting: RefCell<Map<Token, Place>>,
     queue: RefCell<Queue>,
@@ -128,7 +143,7 @@ impl<E: Env> Hosted<E> {
 
 impl<E: Env> Shard<E> {
     /// Both clocks now.
-    fn group_now(&self) -> Now {
+    fn both_clocks(&self) -> Now {
         Now {
             clock: self.net.now(),
             time: self.net.wall_clock(),
@@ -137,18 +152,22 @@ impl<E: Env> Shard<E> {
 
     /// Brings the coordinators in line with what this shard leads.
     pub(crate) fn follow_coordinators(self: &Rc<Self>) {
-        let Some(topic) = self.topic_by_name(OFFSETS_TOPIC) else {
-            self.keep_coordinators(|_| false);
-            return;
+        let topics = Kind::ALL.map(|kind| (kind, self.topic_by_name(kind.topic())));
+        let is_known = |id: TopicPartition| {
+            let mut known = topics.iter().flat_map(|(_, topic)| topic);
+            known.any(|topic| topic.id == id.topic_id)
         };
-        self.keep_coordinators(|hosted| hosted.slot.id.topic_id == topic.id && hosted.is_led());
-        for index in 0..topic.partition_count {
-            let id = TopicPartition {
-                topic_id: topic.id,
-                partition: PartitionId(index),
-            };
-            if self.owner(id) == self.id {
-                self.host_coordinator(id);
+        self.keep_coordinators(|hosted| is_known(hosted.slot.id) && hosted.is_led());
+        for (kind, topic) in &topics {
+            let Some(topic) = topic else { continue };
+            for index in 0..topic.partition_count {
+                let id = TopicPartition {
+                    topic_id: topic.id,
+                    partition: PartitionId(index),
+                };
+                if self.owner(id) == self.id {
+                    self.host_coordinator(*kind, id);
+                }
             }
         }
     }
@@ -166,19 +185,16 @@ impl<E: Env> Shard<E> {
         }
     }
 
-    fn host_coordinator(self: &Rc<Self>, id: TopicPartition) {
-        let is_hosted = self
-            .coordinators
-            .hosted
-            .borrow()
-            .contains_key(&id.partition);
+    fn host_coordinator(self: &Rc<Self>, kind: Kind, id: TopicPartition) {
+        let is_hosted = self.coordinators.hosted.borrow().contains_key(&id);
         let Some(slot) = self.slot(id).filter(|_| !is_hosted) else {
             return;
         };
         let hosted = Rc::new(Hosted {
+            kind,
             slot,
             phase: Cell::new(Phase::Loading),
-            state: RefCell::new(GroupShard::new(self.settings().group.clone())),
+            state: RefCell::new(Machine::new(kind, &self.settings())),
             waiting: RefCell::default(),
             queue: RefCell::default(),
         });
@@ -189,7 +205,7 @@ impl<E: Env> Shard<E> {
         coordinators
             .hosted
             .borrow_mut()
-            .insert(id.partition, Rc::clone(&hosted));
+            .insert(id, Rc::clone(&hosted));
         coordinators.to_load.borrow_mut().push_back(hosted);
         coordinators.load_wanted.notify();
     }
@@ -199,21 +215,18 @@ impl<E: Env> Shard<E> {
         if hosted.phase.replace(Phase::Gone) == Phase::Gone {
             return;
         }
-        let partition = hosted.slot.id.partition;
+        let id = hosted.slot.id;
         {
             let mut all = self.coordinators.hosted.borrow_mut();
-            if all
-                .get(&partition)
-                .is_some_and(|known| Rc::ptr_eq(known, hosted))
-            {
-                all.remove(&partition);
+            if all.get(&id).is_some_and(|known| Rc::ptr_eq(known, hosted)) {
+                all.remove(&id);
             }
         }
-        let fresh = GroupShard::new(self.settings().group.clone());
+        let fresh = Machine::new(hosted.kind, &self.settings());
         let state = hosted.state.replace(fresh);
         let unwritten = hosted.queue.take().into_replies();
         for (token, reply) in unwritten {
-            self.reply(hosted, token, spoil::spoil(reply, error));
+            self.reply(hosted, token, reply.spoiled(error));
         }
         for (token, reply) in state.resign() {
             self.reply(hosted, token, reply);
@@ -231,65 +244,28 @@ impl<E: Env> Shard<E> {
         }
         let names: Vec<Str> = delta.topics_deleted.values().map(Str::new).collect();
         for hosted in self.active_coordinators() {
-            let decision = hosted.state.borrow_mut().topics_deleted(&names);
-            self.carry_out(&hosted, decision);
+            let made = hosted.state.borrow_mut().topics_deleted(&names);
+            self.carry_out(&hosted, made);
         }
+    }
+
+    /// How many transactions the coordinators of this shard know.
+    pub(crate) fn transactions(&self) -> TransactionGauges {
+        let mut all = TransactionGauges::default();
+        for hosted in self.coordinators.hosted.borrow().values() {
+            if let Machine::Transactions(transactions) = &*hosted.state.borrow() {
+                all.add(transactions.gauges());
+            }
+        }
+        all
     }
 
     /// The settings may have changed.
     pub(crate) fn configure_coordinators(&self) {
-        let config = self.settings().group.clone();
+        let config = self.settings();
         for hosted in self.coordinators.hosted.borrow().values() {
-            hosted.state.borrow_mut().configure(config.clone());
+            hosted.state.borrow_mut().configure(&config);
         }
-    }
-
-    /// A marker is about to be planned for `partition`: what its coordinator has decided goes before it. Any other partition has none.
-    ///
-    /// # Errors
-    /// Why no marker can be taken in now.
-    pub(crate) fn before_offsets_marker(
-        self: &Rc<Self>,
-        partition: TopicPartition,
-    ) -> Result<(), ErrorCode> {
-        if let Some(hosted) = self.coordinator_of_marker(partition)? {
-            self.append_groups(&hosted);
-        }
-        Ok(())
-    }
-
-    /// A marker of `partition` is committed: the offsets of its transaction count now, or never will.
-    ///
-    /// # Errors
-    /// As [`Shard::before_offsets_marker`]: the marker is to be written again.
-    pub(crate) fn on_offsets_marker(
-        self: &Rc<Self>,
-        partition: TopicPartition,
-        producer_id: ProducerId,
-        is_commit: bool,
-    ) -> Result<(), ErrorCode> {
-        if let Some(hosted) = self.coordinator_of_marker(partition)? {
-            hosted.state.borrow_mut().replay_end(producer_id, is_commit);
-            self.rearm_groups(&hosted);
-        }
-        Ok(())
-    }
-
-    /// The coordinator that a marker concerns, if any.
-    fn coordinator_of_marker(
-        &self,
-        partition: TopicPartition,
-    ) -> Result<Option<Rc<Hosted<E>>>, ErrorCode> {
-        let topic = self.topic_by_name(OFFSETS_TOPIC);
-        if topic.is_none_or(|topic| topic.id != partition.topic_id) {
-            return Ok(None);
-        }
-        let hosted = self.coordinators.hosted.borrow();
-        let hosted = hosted.get(&partition.partition);
-        let active = hosted.filter(|hosted| hosted.phase.get() == Phase::Active);
-        // A coordinator that reads its log would miss it.
-        let active = active.ok_or(ErrorCode::NotLeaderOrFollower)?;
-        Ok(Some(Rc::clone(active)))
     }
 
     fn active_coordinators(&self) -> Vec<Rc<Hosted<E>>> {
@@ -301,24 +277,42 @@ impl<E: Env> Shard<E> {
     }
 
     /// Takes in calls for partitions of this shard. Gives the replies if all are there at once; else they go to `recipient` later.
-    pub(crate) fn submit_groups(
+    fn submit(
         self: &Rc<Self>,
-        calls: Vec<GroupCall>,
+        calls: Vec<CoordinatorCall>,
         recipient: Recipient,
-    ) -> Option<GroupReplies> {
+    ) -> Option<Replies> {
         let pending = Pending::new(calls.len(), recipient);
         for (index, call) in calls.into_iter().enumerate() {
             let place = Place {
                 pending: Rc::clone(&pending),
                 index,
             };
-            self.submit_group(call, place);
+            self.submit_call(call, place);
         }
         pending.take_or_park()
     }
 
-    fn submit_group(self: &Rc<Self>, call: GroupCall, place: Place) {
-        let GroupCall { partition, command } = call;
+    fn submit_call(self: &Rc<Self>, call: CoordinatorCall, place: Place) {
+        if call.command.may_draw() && !self.has_producer_ids() {
+            // Getting some waits for the controller.
+            let shard = Rc::clone(self);
+            self.net.spawn(TaskClass::Request, async move {
+                // Without any, the coordinator says what that means.
+                shard.get_producer_ids().await.ok();
+                shard.decide_call(call, place);
+            });
+        } else {
+            self.decide_call(call, place);
+        }
+    }
+
+    fn decide_call(self: &Rc<Self>, call: CoordinatorCall, place: Place) {
+        let CoordinatorCall {
+            partition,
+            command,
+            guard,
+        } = call;
         let hosted = self.coordinators.hosted.borrow().get(&partition).cloned();
         let phase = hosted
             .as_ref()
@@ -328,36 +322,85 @@ impl<E: Env> Shard<E> {
             self.fill(place, command.refused(error));
             return;
         };
+        if let Err(error) = check_guard(&hosted, &command, guard) {
+            self.fill(place, command.refused(error));
+            return;
+        }
         let token = Token(self.coordinators.next_token.get());
         self.coordinators.next_token.set(token.0 + 1);
         hosted.waiting.borrow_mut().insert(token, place);
-        let (now, image) = (self.group_now(), self.image());
-        let decision = hosted
-            .state
-            .borrow_mut()
-            .decide(now, token, command, &image);
-        self.carry_out(&hosted, decision);
-        self.rearm_groups(&hosted);
+        let made = self.with_scene(|scene| hosted.state.borrow_mut().decide(scene, token, command));
+        let is_guarded = made.producer.is_some();
+        self.carry_out_guarded(&hosted, made, guard);
+        if is_guarded {
+            // What was checked above holds as long as nothing comes between.
+            self.append_decided(&hosted);
+        }
+        self.rearm_coordinators(&hosted);
     }
 
-    /// Queues a decision's records, and its replies behind them.
-    fn carry_out(&self, hosted: &Rc<Hosted<E>>, decision: Decision) {
-        let Decision { records, replies } = decision;
+    /// Lets a machine decide with what there is now.
+    fn with_scene(self: &Rc<Self>, decide: impl FnOnce(&mut Scene<'_>) -> Made) -> Made {
+        let image = self.image();
+        let mut lacks = false;
+        let made = decide(&mut Scene {
+            now: self.both_clocks(),
+            image: &image,
+            draw: &mut || {
+                let drawn = self.producer_ids.borrow_mut().next();
+                lacks |= drawn.is_none();
+                drawn.map(ProducerId)
+            },
+        });
+        if lacks {
+            self.want_producer_ids();
+        }
+        made
+    }
+
+    /// Queues a decision's records, and what follows behind them.
+    fn carry_out(self: &Rc<Self>, hosted: &Rc<Hosted<E>>, made: Made) {
+        self.carry_out_guarded(hosted, made, TxnGuard::None);
+    }
+
+    fn carry_out_guarded(self: &Rc<Self>, hosted: &Rc<Hosted<E>>, made: Made, guard: TxnGuard) {
+        let Made {
+            records,
+            producer,
+            effects,
+            ended,
+        } = made;
+        for ended in &ended {
+            self.metrics.count_ended(ended);
+        }
         let ready = {
             let mut queue = hosted.queue.borrow_mut();
             if !records.is_empty() {
-                let limits = self.batch_limits(&hosted.slot);
-                queue.add(&records, self.net.wall_clock(), limits);
+                let limits = self.batch_limits(hosted.kind, &hosted.slot);
+                let time = self.net.wall_clock();
+                match producer {
+                    Some(producer) => {
+                        queue.add_transactional(&records, (producer, guard), time, limits);
+                    }
+                    None => queue.add(&records, time, limits),
+                }
                 if queue.list() {
                     let mut unsealed = self.coordinators.unsealed.borrow_mut();
                     unsealed.push(Rc::clone(hosted));
                     self.want_flush();
                 }
             }
-            queue.after_records(replies)
+            queue.after_records(effects)
         };
-        for (token, reply) in ready {
-            self.reply(hosted, token, reply);
+        self.perform(hosted, ready);
+    }
+
+    fn perform(self: &Rc<Self>, hosted: &Rc<Hosted<E>>, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Reply(token, reply) => self.reply(hosted, token, reply),
+                Effect::Markers(markers) => self.start_marking(hosted, markers),
+            }
         }
     }
 
@@ -368,7 +411,7 @@ impl<E: Env> Shard<E> {
     }
 
     /// Makes sure that the timer goes off no later than a partition needs it.
-    fn rearm_groups(&self, hosted: &Hosted<E>) {
+    fn rearm_coordinators(&self, hosted: &Hosted<E>) {
         let armed = self.coordinators.armed.get();
         let next = hosted.state.borrow().next_deadline();
         let is_sooner = next.is_some_and(|next| armed.is_none_or(|armed| next < armed));
@@ -378,8 +421,8 @@ impl<E: Env> Shard<E> {
         }
     }
 
-    /// The shard's timer for groups.
-    pub(crate) async fn run_group_timer(self: Rc<Self>) {
+    /// The shard's timer for coordinators.
+    pub(crate) async fn run_coordinator_timer(self: Rc<Self>) {
         loop {
             let next = {
                 let active = self.active_coordinators();
@@ -396,7 +439,7 @@ impl<E: Env> Shard<E> {
                     if self.is_stopping.get() {
                         return;
                     }
-                    self.tick_groups();
+                    self.tick_coordinators();
                     // A tick does a bounded amount: requests go between.
                     self.net.yield_now().await;
                 }
@@ -416,15 +459,29 @@ impl<E: Env> Shard<E> {
         .await;
     }
 
-    fn tick_groups(&self) {
-        let now = self.group_now();
-        let image = self.image();
+    fn tick_coordinators(self: &Rc<Self>) {
+        let now = self.net.now();
         for hosted in self.active_coordinators() {
-            let is_due = |next: Option<Monotonic>| next.is_some_and(|next| next <= now.clock);
-            if is_due(hosted.state.borrow().next_deadline()) {
-                let decision = hosted.state.borrow_mut().tick(now, &image);
-                self.carry_out(&hosted, decision);
+            let next = hosted.state.borrow().next_deadline();
+            if next.is_some_and(|next| next <= now) {
+                let made = self.with_scene(|scene| hosted.state.borrow_mut().tick(scene));
+                self.carry_out(&hosted, made);
             }
         }
     }
+}
+
+/// Whether the records of a command that is part of a transaction would be appended. A refused append would cost the coordinator its
+/// state, which must not be in a producer's hands.
+fn check_guard<E: Env>(
+    hosted: &Hosted<E>,
+    command: &Command,
+    guard: TxnGuard,
+) -> Result<(), ErrorCode> {
+    let Some((producer_id, producer_epoch)) = command.producer() else {
+        return Ok(());
+    };
+    let state = hosted.slot.state.borrow();
+    let checked = state.check_coordinated(producer_id, producer_epoch, guard);
+    checked.map_err(|refused| refusal(&hosted.slot, refused).error)
 }

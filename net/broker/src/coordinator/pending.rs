@@ -8,21 +8,23 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use pelton_machine::group::Reply;
 use pelton_model::ShardId;
+use pelton_model::task::OnceSender;
 
+use super::Reply;
 use crate::env::Env;
 use crate::shard::Shard;
 use crate::shard::message::{CallId, Message, Response, WatchId};
 
 /// The replies to the calls of one message, in order.
-pub(crate) type GroupReplies = Vec<Reply>;
+pub(crate) type Replies = Vec<Reply>;
 
 /// Who is told.
-#[derive(Clone, Copy, Debug)]
 pub(crate) enum Recipient {
     /// A connection of this shard that waits.
     Here(WatchId),
+    /// A task of this shard.
+    Task(OnceSender<Replies>),
     /// Another shard, by the response to its request.
     Response(ShardId, CallId),
     /// Another shard whose request is answered already: a wait there.
@@ -35,7 +37,7 @@ pub(crate) struct Pending {
     open: Cell<usize>,
     /// Whether the recipient is to be told; before, the replies are taken by whoever submits the calls.
     is_parked: Cell<bool>,
-    recipient: Recipient,
+    recipient: Cell<Option<Recipient>>,
 }
 
 /// One call's place among them.
@@ -50,12 +52,12 @@ impl Pending {
             replies: RefCell::new((0..count).map(|_| None).collect()),
             open: Cell::new(count),
             is_parked: Cell::new(false),
-            recipient,
+            recipient: Cell::new(Some(recipient)),
         })
     }
 
     /// The replies if all are there; else the recipient is told when they are.
-    pub(super) fn take_or_park(&self) -> Option<GroupReplies> {
+    pub(super) fn take_or_park(&self) -> Option<Replies> {
         if self.open.get() == 0 {
             return Some(self.take());
         }
@@ -63,7 +65,7 @@ impl Pending {
         None
     }
 
-    fn take(&self) -> GroupReplies {
+    fn take(&self) -> Replies {
         let replies = std::mem::take(&mut *self.replies.borrow_mut());
         let filled = replies.into_iter();
         filled
@@ -86,14 +88,17 @@ impl<E: Env> Shard<E> {
             return;
         }
         let replies = pending.take();
-        match pending.recipient {
-            Recipient::Here(wait) => self.on_group_replies(wait, replies),
+        let recipient = pending.recipient.take();
+        match recipient.expect("the last place is filled once") {
+            Recipient::Task(sender) => sender.send(replies),
+            Recipient::Here(wait) => self.on_coordinator_replies(wait, replies),
             Recipient::Response(peer, id) => {
-                let response = Response::Groups(replies);
+                let response = Response::Coordinators(replies);
                 self.calls.post(peer, Message::Response { id, response });
             }
             Recipient::Message(peer, wait) => {
-                self.calls.post(peer, Message::GroupReplies(wait, replies));
+                self.calls
+                    .post(peer, Message::CoordinatorReplies(wait, replies));
             }
         }
     }

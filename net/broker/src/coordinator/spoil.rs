@@ -1,4 +1,4 @@
-//! Replies whose records could not be written: the same shape, with an error in place of the outcome.
+//! Replies of groups whose records could not be written: the same shape, with an error in place of the outcome.
 
 use pelton_machine::group::{
     ConsumerGroupHeartbeatReply, DescribedConsumerGroup, DescribedGroup, JoinGroupReply,

@@ -7,6 +7,7 @@ use pelton_protocol::message::list_groups::{ListGroupsRequest, ListGroupsRespons
 
 use super::Handled;
 use crate::connection::Client;
+use crate::coordinator::Kind;
 use crate::dispatch::Request;
 use crate::env::Env;
 
@@ -17,7 +18,10 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
         states: asked.states_filter,
         types: asked.types_filter,
     };
-    let partitions = client.shard.group_partitions().into_iter();
+    let partitions = client
+        .shard
+        .coordinator_partitions(Kind::Groups)
+        .into_iter();
     let commands = partitions.map(|id| (id, Command::ListGroups(filter.clone())));
     let replies = client.ask_groups(commands.collect()).await;
     let mut groups = Vec::new();

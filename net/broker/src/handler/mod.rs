@@ -4,6 +4,8 @@
 //! error code in the response.
 
 pub(crate) mod acls;
+pub(crate) mod add_offsets_to_txn;
+pub(crate) mod add_partitions_to_txn;
 pub(crate) mod alter_configs;
 pub(crate) mod alter_partition_reassignments;
 pub(crate) mod api_versions;
@@ -21,7 +23,9 @@ pub(crate) mod describe_log_dirs;
 pub(crate) mod describe_producers;
 pub(crate) mod describe_quorum;
 pub(crate) mod describe_topic_partitions;
+pub(crate) mod describe_transactions;
 pub(crate) mod elect_leaders;
+pub(crate) mod end_txn;
 pub(crate) mod fetch;
 pub(crate) mod find_coordinator;
 pub(crate) mod heartbeat;
@@ -31,6 +35,7 @@ pub(crate) mod leave_group;
 pub(crate) mod list_groups;
 pub(crate) mod list_offsets;
 pub(crate) mod list_partition_reassignments;
+pub(crate) mod list_transactions;
 pub(crate) mod metadata;
 pub(crate) mod offset_commit;
 pub(crate) mod offset_delete;
@@ -38,6 +43,7 @@ pub(crate) mod offset_fetch;
 pub(crate) mod offset_for_leader_epoch;
 pub(crate) mod produce;
 pub(crate) mod sync_group;
+pub(crate) mod txn_offset_commit;
 pub(crate) mod unregister_broker;
 pub(crate) mod write_txn_markers;
 
@@ -69,6 +75,15 @@ pub(crate) fn group_client<E: Env>(client: &Client<E>, request: &Request) -> Gro
     GroupClient {
         id: request.client_id.clone().unwrap_or_default(),
         host: Str::from(format!("/{}", client.peer_addr().ip())),
+    }
+}
+
+/// The code for a producer that is fenced, in a request whose version may not know PRODUCER_FENCED (KIP-588).
+pub(crate) fn fenced_code(error: ErrorCode, knows_fenced: bool) -> ErrorCode {
+    if error == ErrorCode::ProducerFenced && !knows_fenced {
+        ErrorCode::InvalidProducerEpoch
+    } else {
+        error
     }
 }
 

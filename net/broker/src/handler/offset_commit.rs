@@ -43,6 +43,7 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
             generation_id_or_member_epoch: asked.generation_id_or_member_epoch,
             retention_ms: (asked.retention_time_ms >= 0).then_some(asked.retention_time_ms),
             knows_stale_epochs: STALE_EPOCH_VERSION <= request.version,
+            producer: None,
             topics,
         });
         let Reply::OffsetCommit(codes) = client.ask_group(&asked.group_id, command).await else {

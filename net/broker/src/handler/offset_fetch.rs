@@ -13,6 +13,7 @@ use pelton_protocol::message::offset_fetch::{
 
 use super::Handled;
 use crate::connection::Client;
+use crate::coordinator::Kind;
 use crate::dispatch::Request;
 use crate::env::Env;
 
@@ -72,7 +73,7 @@ async fn fetch<E: Env>(
                 .map(|topics| known(client, topics, version)),
             require_stable: asked.require_stable,
         });
-        match shard.group_partition(&group.group_id) {
+        match shard.coordinator_partition(Kind::Groups, &group.group_id) {
             Some(partition) => {
                 commands.push((partition, command));
                 replies.push(None);

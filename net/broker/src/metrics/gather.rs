@@ -183,6 +183,9 @@ impl<E: Env> Shard<E> {
         for (name, help, value) in self.gauges() {
             put(Kind::Gauge, name, help, value as u64);
         }
+        for (name, help, value) in self.transaction_gauges() {
+            put(Kind::Gauge, name, help, value);
+        }
         let slow = self.metrics.slow.borrow().count();
         put(
             Kind::Counter,
@@ -191,6 +194,34 @@ impl<E: Env> Shard<E> {
             slow,
         );
         scalars
+    }
+
+    fn transaction_gauges(&self) -> [(&'static str, &'static str, u64); 4] {
+        let gauges = self.transactions();
+        let now = self.net.wall_clock();
+        let age_ms = |oldest: Timestamp| u64::try_from(now.0 - oldest.0).unwrap_or(0);
+        [
+            (
+                "pelton_transactional_ids",
+                "Transactional ids that this shard coordinates.",
+                gauges.ids,
+            ),
+            (
+                "pelton_transactions_open",
+                "Transactions that are open.",
+                gauges.open,
+            ),
+            (
+                "pelton_transactions_ending",
+                "Transactions whose markers are being written.",
+                gauges.ending,
+            ),
+            (
+                "pelton_transactions_oldest_age_milliseconds",
+                "The age of the oldest transaction of the shard that has not ended.",
+                gauges.oldest.map_or(0, age_ms),
+            ),
+        ]
     }
 
     fn gauges(&self) -> Vec<(&'static str, &'static str, usize)> {

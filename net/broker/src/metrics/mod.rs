@@ -24,6 +24,7 @@ pub(crate) mod timeline;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
+use pelton_machine::transaction::{EndCause, Ended};
 use pelton_model::config::metrics::MetricsConfig;
 use pelton_model::histogram::Histogram;
 use pelton_model::{Monotonic, Timestamp};
@@ -95,6 +96,14 @@ counters! {
         "Bytes that compaction read.";
     cleaner_written_bytes "pelton_cleaner_written_bytes_total"
         "Bytes that compaction kept.";
+    transactions_committed "pelton_transactions_committed_total"
+        "Transactions whose commit was decided.";
+    transactions_aborted "pelton_transactions_aborted_total"
+        "Transactions whose abort their producer asked for.";
+    transactions_fenced "pelton_transactions_fenced_total"
+        "Transactions that were aborted because another producer took their id.";
+    transactions_timed_out "pelton_transactions_timed_out_total"
+        "Transactions that were aborted because they lasted too long.";
 }
 
 /// See the module.
@@ -118,6 +127,18 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
+    /// Counts a transaction whose end was decided.
+    pub(crate) fn count_ended(&self, ended: &Ended) {
+        let counters = &self.counters;
+        let counter = match (ended.commit, ended.cause) {
+            (true, _) => &counters.transactions_committed,
+            (false, EndCause::Producer) => &counters.transactions_aborted,
+            (false, EndCause::Fenced) => &counters.transactions_fenced,
+            (false, EndCause::TimedOut) => &counters.transactions_timed_out,
+        };
+        counter.add(1);
+    }
+
     pub(crate) fn new(config: &MetricsConfig, began: Timestamp) -> Self {
         let metrics = Self {
             is_on: config.listener.is_some(),

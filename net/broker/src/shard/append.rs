@@ -338,7 +338,7 @@ impl<E: Env> Shard<E> {
         loop {
             self.flush_wanted.notified().await;
             loop {
-                self.seal_groups();
+                self.seal_coordinators();
                 let dirty = std::mem::take(&mut *self.dirty.borrow_mut());
                 if dirty.is_empty() {
                     break;
@@ -615,7 +615,7 @@ fn stamp(item: AppendItem, plan: Plan, log_start: Offset) -> ((Bytes, LoggedBatc
 }
 
 /// What is answered to a batch that is refused.
-pub(super) fn refusal<E: Env>(slot: &Slot<E>, refused: PlanRefused) -> AppendOutcome {
+pub(crate) fn refusal<E: Env>(slot: &Slot<E>, refused: PlanRefused) -> AppendOutcome {
     let error = match refused {
         PlanRefused::Offline => ErrorCode::KafkaStorageError,
         PlanRefused::NotLeader => ErrorCode::NotLeaderOrFollower,

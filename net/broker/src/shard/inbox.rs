@@ -43,8 +43,8 @@ impl<E: Env> Shard<E> {
                 }
                 Message::Request {
                     id,
-                    request: Request::Groups(groups),
-                } => self.groups_for_peer(peer, id, groups),
+                    request: Request::Coordinators(groups),
+                } => self.coordinate_for_peer(peer, id, groups),
                 Message::Request { id, request } => {
                     let shard = Rc::clone(&self);
                     let class = TaskClass::Request;
@@ -56,7 +56,9 @@ impl<E: Env> Shard<E> {
                 Message::Fired(fired) => self.sessions_fired(&fired),
                 Message::SessionClosed(closed) => self.withdraw_interests(peer, closed),
                 Message::Unwatch(watch) => self.unwatch_for_peer(peer, watch),
-                Message::GroupReplies(wait, replies) => self.on_group_replies(wait, replies),
+                Message::CoordinatorReplies(wait, replies) => {
+                    self.on_coordinator_replies(wait, replies)
+                }
                 Message::Adopt(adoption) => self.adopt(*adoption),
                 Message::ReserveRemainder { holder, bytes } => {
                     self.reserve_for_peer(peer, holder, bytes);
@@ -137,7 +139,7 @@ impl<E: Env> Shard<E> {
                 boot::await_peers(self).await;
                 Response::Checkpoints(self.close_logs().await)
             }
-            Request::Append(_) | Request::Watch(_) | Request::Groups(_) => {
+            Request::Append(_) | Request::Watch(_) | Request::Coordinators(_) => {
                 unreachable!("answered without a task")
             }
         }

@@ -16,16 +16,14 @@ use bytes::Bytes;
 use pelton_machine::partition::{Marker, PlannedMarker, TxnGuard, Verification};
 use pelton_model::batch::{BatchBuilder, BuilderOptions};
 use pelton_model::task::oneshot;
-use pelton_model::{ErrorCode, LeaderEpoch, Offset, TopicPartition};
+use pelton_model::{ErrorCode, Offset, TopicPartition};
 use pelton_storage::BatchFacts as LoggedBatch;
 use pelton_storage::txn_index::AbortedTxn;
 use pelton_transport::net::Net;
 
 use super::Shard;
 use super::append::{AppendGroup, AppendTerms, Pending, Place, refusal};
-use super::message::{
-    AppendOutcome, Request, Response, TxnEnd, VerifyItem, WriteMarkersRequest,
-};
+use super::message::{AppendOutcome, Request, Response, TxnEnd, VerifyItem, WriteMarkersRequest};
 use super::read::refused_code;
 use super::slot::Slot;
 use crate::env::Env;

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use pelton_machine::budget::HolderId;
-use pelton_machine::group;
 use pelton_machine::image::{MetadataDelta, MetadataImage};
 use pelton_machine::partition::TxnGuard;
 use pelton_machine::purgatory::Interest;
@@ -22,8 +21,8 @@ use pelton_model::producer_state::{BatchFacts, ProducerStamp};
 use pelton_model::record_type::control::VotersRecordVoter;
 use pelton_model::slice::Slice;
 use pelton_model::{
-    ErrorCode, LeaderEpoch, Monotonic, NodeId, Offset, PartitionId, ProducerEpoch, ProducerId,
-    Sequence, Timestamp, TopicPartition,
+    ErrorCode, LeaderEpoch, Monotonic, NodeId, Offset, ProducerEpoch, ProducerId, Sequence,
+    Timestamp, TopicPartition,
 };
 use pelton_storage::LogManifest;
 
@@ -31,12 +30,13 @@ use super::directory::DirIndex;
 use super::migration::Adoption;
 use crate::boot::Opening;
 use crate::controller::{self, Answer};
+use crate::coordinator::{Command, Reply};
 use crate::metrics::report::{ShardReport, Wanted};
 use crate::metrics::stages::AppendStages;
 
 /// The number of a call from one shard; unique among its unanswered calls.
 pub type CallId = u32;
-/// The number of a waiting fetch or group request on the shard that waits.
+/// The number of a waiting fetch, or of a request to a coordinator, on the shard that waits.
 pub type WatchId = u64;
 
 /// Anything one shard may send to another.
@@ -61,8 +61,8 @@ pub enum Message {
     /// From a fetch's shard to an owner: this watch is over. Bound: one for each accepted watch.
     Unwatch(WatchId),
     /// From a coordinator's shard to that of a connection: the replies to calls that were accepted. Bound: one for each
-    /// [`Response::GroupsWaiting`].
-    GroupReplies(WatchId, Vec<group::Reply>),
+    /// [`Response::CoordinatorsWaiting`].
+    CoordinatorReplies(WatchId, Vec<Reply>),
     /// From an owner to the shard of fetch sessions: these partitions of theirs changed. Bound: one entry for each armed interest.
     Fired(Vec<(i32, u32)>),
     /// From the shard of a fetch session to every other: it ended. Bound: one for each session.
@@ -123,7 +123,7 @@ pub enum Request {
     /// From a connection's shard to the owner: end offsets of leader epochs. One for each OffsetForLeaderEpoch and owner.
     EpochEnds(Vec<EpochEndQuery>),
     /// From a connection's shard to the coordinators': calls of one request. One for each request and owner.
-    Groups(GroupsRequest),
+    Coordinators(CoordinatorRequest),
     /// From a connection's shard to the owner: moves log starts up. One for each DeleteRecords and owner.
     DeleteRecords(Vec<Deletion>),
     /// From a coordinator's shard, or a connection's, to the owner: ends a transaction. One for each transaction and owner, and each
@@ -172,10 +172,10 @@ pub enum Response {
     Offsets(Vec<OffsetAnswer>),
     /// To [`Request::EpochEnds`]: one for each query, in order.
     EpochEnds(Vec<EpochEndAnswer>),
-    /// To [`Request::Groups`]: the replies, in order.
-    Groups(Vec<group::Reply>),
-    /// To [`Request::Groups`]: accepted, one message follows.
-    GroupsWaiting,
+    /// To [`Request::Coordinators`]: the replies, in order.
+    Coordinators(Vec<Reply>),
+    /// To [`Request::Coordinators`]: accepted, one message follows.
+    CoordinatorsWaiting,
     /// To [`Request::DeleteRecords`]: the log start or why it did not move, in order.
     Deleted(Vec<Result<Offset, ErrorCode>>),
     /// To [`Request::WriteMarkers`]: one code for each partition, in order.
@@ -413,22 +413,24 @@ pub struct WatchRequest {
     pub read_committed: bool,
 }
 
-/// Calls to the group coordinators of one shard.
+/// Calls to the coordinators of one shard.
 #[derive(Clone, Debug)]
-pub struct GroupsRequest {
-    /// Comes back in [`Message::GroupReplies`] where the replies come later.
+pub struct CoordinatorRequest {
+    /// Comes back in [`Message::CoordinatorReplies`] where the replies come later.
     pub wait: WatchId,
     /// The calls.
-    pub calls: Vec<GroupCall>,
+    pub calls: Vec<CoordinatorCall>,
 }
 
 /// A call to one coordinator.
 #[derive(Clone, Debug)]
-pub struct GroupCall {
-    /// Which: the partition of `__consumer_offsets`.
-    pub partition: PartitionId,
+pub struct CoordinatorCall {
+    /// Which: the partition of `__consumer_offsets` or `__transaction_state`.
+    pub partition: TopicPartition,
     /// What is asked.
-    pub command: group::Command,
+    pub command: Command,
+    /// Why its records may begin a transaction in the partition.
+    pub guard: TxnGuard,
 }
 
 /// A question of ListOffsets.

@@ -30,10 +30,11 @@ pub(crate) struct VerificationTerms {
 impl<E: Env> Shard<E> {
     /// How transactional batches are verified.
     pub(crate) fn verification_terms(&self) -> VerificationTerms {
+        let transaction = &self.settings().transaction;
         VerificationTerms {
-            is_enabled: true,
-            retry_ms: 20,
-            retry_ms_max: 100,
+            is_enabled: transaction.partition_verification,
+            retry_ms: transaction.add_partitions_retry_backoff_ms,
+            retry_ms_max: transaction.add_partitions_retry_backoff_max_ms,
         }
     }
 

@@ -3,6 +3,7 @@
 mod client;
 mod group;
 mod metrics;
+mod transaction;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub(crate) use self::group::{
     GroupCommand, GroupDeleteArgs, GroupDescribeArgs, GroupListArgs, GroupResetArgs, Output,
 };
 pub(crate) use self::metrics::{Grouping, LatencyArgs, SlowArgs};
+pub(crate) use self::transaction::{TxnAbortArgs, TxnCommand, TxnDescribeArgs, TxnListArgs};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -39,6 +41,7 @@ pub(crate) use self::metrics::{Grouping, LatencyArgs, SlowArgs};
         pelton consume orders --from beginning --follow\n  \
         pelton consume orders --group billing          share the topic with others of the group\n  \
         pelton group describe billing                  who reads what, and how far behind\n  \
+        pelton txn list --state Ongoing                transactions that are open\n  \
         pelton --metrics 127.0.0.1:9644                also serve metrics, for Prometheus and pelton latency\n  \
         pelton doctor                                  check what this machine offers\n\n\
         Exit codes: 0 done, 1 failed, 2 wrong usage."
@@ -65,6 +68,7 @@ impl Cli {
             Command::Serve(_) => LogLevel::Info,
             Command::Topic(_)
             | Command::Group(_)
+            | Command::Txn(_)
             | Command::Produce(_)
             | Command::Consume(_)
             | Command::Latency(_)
@@ -85,6 +89,9 @@ pub(crate) enum Command {
     /// List, describe, reset and delete groups
     #[command(subcommand)]
     Group(GroupCommand),
+    /// List, describe and abort transactions
+    #[command(subcommand)]
+    Txn(TxnCommand),
     /// Send records from stdin to a topic
     Produce(Box<ProduceArgs>),
     /// Print records of a topic

@@ -5,7 +5,7 @@ use pelton_client::GroupListing;
 use super::Described;
 use super::lag::PartitionLag;
 use crate::args::Output;
-use crate::output::{columns, json_text};
+use crate::output::{array, columns, json_text, seconds};
 
 /// What stands where there is nothing to say.
 const NOTHING: &str = "-";
@@ -148,11 +148,6 @@ fn partition_json(described: &Described, lag: &PartitionLag) -> String {
     )
 }
 
-fn array(rows: impl Iterator<Item = String>) -> String {
-    let rows: Vec<String> = rows.collect();
-    format!("[{}]\n", rows.join(","))
-}
-
 fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
@@ -163,27 +158,6 @@ fn or_nothing(text: &str) -> &str {
 
 fn number(value: Option<i64>) -> String {
     value.map_or_else(|| NOTHING.to_owned(), |value| value.to_string())
-}
-
-/// A span of time: milliseconds below ten seconds, then whole units.
-pub(super) fn seconds(ms: i64) -> String {
-    const SECOND: i64 = 1_000;
-    const MINUTE: i64 = 60 * SECOND;
-    const HOUR: i64 = 60 * MINUTE;
-    const DAY: i64 = 24 * HOUR;
-    if ms == 0 {
-        "0 s".to_owned()
-    } else if ms < 10 * SECOND {
-        format!("{}.{:03} s", ms / SECOND, ms % SECOND)
-    } else if ms < 10 * MINUTE {
-        format!("{} s", ms / SECOND)
-    } else if ms < 10 * HOUR {
-        format!("{} min", ms / MINUTE)
-    } else if ms < 10 * DAY {
-        format!("{} h", ms / HOUR)
-    } else {
-        format!("{} d", ms / DAY)
-    }
 }
 
 #[cfg(test)]

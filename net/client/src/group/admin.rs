@@ -5,8 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pelton_model::ErrorCode;
-use pelton_protocol::codec::{Message, Str};
+use pelton_protocol::codec::Str;
 use pelton_protocol::message::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
 use pelton_protocol::message::describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse};
 use pelton_protocol::message::list_groups::{ListGroupsRequest, ListGroupsResponse};
@@ -17,9 +16,9 @@ use pelton_protocol::message::offset_commit::{
 use pelton_protocol::message::offset_fetch::{OffsetFetchRequest, OffsetFetchResponse};
 use pelton_transport::net::Net;
 
-use super::coordinator::Coordinator;
 use super::protocol::{TopicPartitions, decode_assignment};
 use crate::admin::Admin;
+use crate::coordinator::CoordinatorKind;
 use crate::error::ClientError;
 
 /// The last version of OffsetFetch that names one group, and of OffsetCommit that names topics.
@@ -87,6 +86,7 @@ impl<N: Net> Admin<N> {
         let mut groups = Vec::new();
         for broker in self.client().brokers() {
             let response: ListGroupsResponse = self
+                .client()
                 .persist(async || {
                     let connection = self.client().connection_to(broker.node_id).await?;
                     let version = connection.version::<ListGroupsRequest>()?;
@@ -123,7 +123,13 @@ impl<N: Net> Admin<N> {
         };
         let version_max = DESCRIBE_VERSION_MAX;
         let response = self
-            .ask_coordinator(group_id, &request, version_max, check)
+            .ask_coordinator(
+                CoordinatorKind::Group,
+                group_id,
+                &request,
+                version_max,
+                check,
+            )
             .await?;
         let group = response.groups.into_iter().next().unwrap_or_default();
         let members = group.members.into_iter().map(|member| GroupMember {
@@ -162,7 +168,13 @@ impl<N: Net> Admin<N> {
         };
         let version_max = OFFSET_FETCH_VERSION_MAX;
         let response = self
-            .ask_coordinator(group_id, &request, version_max, check)
+            .ask_coordinator(
+                CoordinatorKind::Group,
+                group_id,
+                &request,
+                version_max,
+                check,
+            )
             .await?;
         let mut offsets = BTreeMap::new();
         for topic in response.topics {
@@ -218,8 +230,14 @@ impl<N: Net> Admin<N> {
             first_refused("setting offsets of group", group_id, codes)
         };
         let version_max = OFFSET_COMMIT_VERSION_MAX;
-        self.ask_coordinator(group_id, &request, version_max, check)
-            .await?;
+        self.ask_coordinator(
+            CoordinatorKind::Group,
+            group_id,
+            &request,
+            version_max,
+            check,
+        )
+        .await?;
         Ok(())
     }
 
@@ -235,50 +253,9 @@ impl<N: Net> Admin<N> {
             let codes = response.results.iter().map(|result| result.error_code);
             first_refused("deleting group", group_id, codes)
         };
-        self.ask_coordinator(group_id, &request, i16::MAX, check)
+        self.ask_coordinator(CoordinatorKind::Group, group_id, &request, i16::MAX, check)
             .await?;
         Ok(())
-    }
-
-    async fn ask_coordinator<Q: Message, S: Message>(
-        &self,
-        group_id: &Str,
-        request: &Q,
-        version_max: i16,
-        check: impl Fn(&S) -> Result<(), ClientError>,
-    ) -> Result<S, ClientError> {
-        let coordinator = Coordinator::new(self.client(), group_id.clone());
-        self.persist(async || {
-            let asked = coordinator.ask(request, version_max).await;
-            let checked = asked.and_then(|response| check(&response).map(|()| response));
-            checked.inspect_err(|_| coordinator.forget())
-        })
-        .await
-    }
-
-    /// Tries until it works, is refused for good, or `operation_timeout_ms` is over.
-    async fn persist<T>(
-        &self,
-        attempt: impl AsyncFn() -> Result<T, ClientError>,
-    ) -> Result<T, ClientError> {
-        let net = self.client().net();
-        let deadline = net
-            .now()
-            .plus_ms(self.client().options().operation_timeout_ms);
-        let mut backoff = self.client().retry_backoff();
-        loop {
-            let failure = match attempt().await {
-                Ok(done) => return Ok(done),
-                Err(failure) => failure,
-            };
-            // A missing topic or group does not come by waiting.
-            let is_missing = failure.error_code() == Some(ErrorCode::UnknownTopicOrPartition);
-            backoff.failed(net.now(), self.client().random());
-            if is_missing || !failure.is_retriable() || deadline <= backoff.not_before() {
-                return Err(failure);
-            }
-            net.sleep_until(backoff.not_before()).await;
-        }
     }
 }
 

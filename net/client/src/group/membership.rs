@@ -34,10 +34,10 @@ use pelton_protocol::message::sync_group::{
 use pelton_transport::net::{Net, TaskClass};
 
 use super::GroupOptions;
-use super::coordinator::Coordinator;
 use super::protocol::{Subscription, TopicPartitions, decode_assignment, encode_assignment};
 use super::range;
 use crate::client::Client;
+use crate::coordinator::{Coordinator, CoordinatorKind};
 use crate::error::ClientError;
 
 /// The kind of client that Kafka's consumers are.
@@ -83,7 +83,7 @@ pub(crate) struct Generation {
 impl<N: Net> Membership<N> {
     pub(crate) fn new(client: &Client<N>, options: GroupOptions) -> Rc<Self> {
         Rc::new(Self {
-            coordinator: Coordinator::new(client, options.group_id.clone()),
+            coordinator: Coordinator::new(client, CoordinatorKind::Group, options.group_id.clone()),
             options,
             standing: Cell::new(Standing::Lost),
             member_id: RefCell::default(),

@@ -12,7 +12,6 @@
 //! Source: KIP-62, KIP-345.
 
 mod admin;
-mod coordinator;
 mod membership;
 mod protocol;
 mod range;

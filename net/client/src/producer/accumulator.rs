@@ -35,6 +35,8 @@ pub(crate) struct Rules {
     pub(crate) compression: Compression,
     pub(crate) compression_level: Option<i32>,
     pub(crate) is_idempotent: bool,
+    /// Whether batches are part of transactions: their producer is given, not asked for.
+    pub(crate) is_transactional: bool,
     /// Batches of one partition under way.
     pub(crate) in_flight_max: usize,
     /// A partition's waits between tries.
@@ -148,12 +150,22 @@ impl Accumulator {
 
     /// Whether batches can only leave once [`Accumulator::set_producer`] was called.
     pub(crate) fn wants_producer(&self) -> bool {
-        self.rules.is_idempotent && self.producer.is_none() && !self.is_empty()
+        let asks = self.rules.is_idempotent && !self.rules.is_transactional;
+        asks && self.producer.is_none() && !self.is_empty()
     }
 
     /// Says who produces from now on.
     pub(crate) fn set_producer(&mut self, producer: Identity) {
         self.producer = Some(producer);
+    }
+
+    /// Says who produces from now on, and begins all sequences anew. Nothing may be unsettled.
+    pub(crate) fn begin_epoch(&mut self, producer: Identity) {
+        assert!(self.is_empty());
+        self.producer = Some(producer);
+        for slot in &mut self.slots {
+            slot.sequences = Sequences::default();
+        }
     }
 
     /// Takes a record; `timestamp` is the record's own or now.
@@ -492,6 +504,7 @@ impl Open {
         let options = BuilderOptions {
             compression: rules.compression,
             level: rules.compression_level,
+            transactional: rules.is_transactional,
             ..BuilderOptions::default()
         };
         let capacity = rules.batch_size_bytes.min(BATCH_CAPACITY_BYTES_MAX);

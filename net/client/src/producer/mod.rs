@@ -8,7 +8,7 @@
 //! 2. [`Producer::flush`] waits for acknowledgements, not for an empty queue.
 //! 3. Memory is bounded: `send` waits while `buffer_memory_bytes` are not settled.
 //!
-//! Not here: transactions; splitting a batch that a broker finds too large (it fails).
+//! Not here: splitting a batch that a broker finds too large (it fails).
 //! Source: KIP-98, KIP-360, KIP-91 (delivery timeout), KIP-951.
 
 mod accumulator;
@@ -19,6 +19,7 @@ mod sender;
 mod sequence;
 #[cfg(test)]
 mod tests;
+mod transaction;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -33,6 +34,7 @@ pub use self::partitioner::{
     StickyPartitioner,
 };
 pub use self::record::{Delivery, ProducerRecord, RecordMetadata};
+pub use self::transaction::{GroupMetadata, TransactionOptions};
 
 use self::accumulator::{Accumulator, Rules};
 use self::sender::Sender;
@@ -88,6 +90,8 @@ pub struct ProducerOptions {
     pub buffer_memory_bytes: usize,
     /// How long `send` waits for memory, in milliseconds.
     pub max_block_ms: u64,
+    /// Writes in transactions under this id; then idempotence is on whatever it says.
+    pub transaction: Option<TransactionOptions>,
 }
 
 impl Default for ProducerOptions {
@@ -104,13 +108,15 @@ impl Default for ProducerOptions {
             idempotence: true,
             buffer_memory_bytes: 32 * 1024 * 1024,
             max_block_ms: 60_000,
+            transaction: None,
         }
     }
 }
 
 impl ProducerOptions {
     fn is_idempotent(&self) -> bool {
-        self.idempotence && self.acks == Acks::All
+        let wants = self.idempotence || self.transaction.is_some();
+        wants && self.acks == Acks::All
     }
 
     fn rules<N: Net>(&self, client: &Client<N>) -> Rules {
@@ -127,6 +133,7 @@ impl ProducerOptions {
             compression: self.compression,
             compression_level: self.compression_level,
             is_idempotent,
+            is_transactional: self.transaction.is_some(),
             in_flight_max: in_flight_max.max(1),
             backoff: client.retry_backoff(),
         }
@@ -198,6 +205,7 @@ impl<N: Net> Producer<N> {
         if self.0.is_closed.get() {
             return Err(ClientError::Closed { what: "producer" });
         }
+        sender.check_transaction()?;
         let record_bytes_max = Accumulator::record_bytes_max(&record);
         if sender.options.max_request_bytes < record_bytes_max {
             return Err(ClientError::RecordTooLarge {
@@ -212,6 +220,7 @@ impl<N: Net> Producer<N> {
             self.wait_for_room(&record.topic, record_bytes_max).await?;
         }
         let partition = self.partition(&record, &topic)?;
+        sender.join_transaction(&record.topic, partition).await?;
         Ok(sender.append(&record, partition))
     }
 

@@ -25,6 +25,7 @@ use super::accumulator::{Accumulator, Drained, SlotId};
 use super::partitioner::Partitioner;
 use super::record::{BatchAck, Delivery, ProducerRecord};
 use super::sequence::{self, Identity, Verdict};
+use super::transaction::{self, Transaction};
 use super::{Acks, ProducerOptions};
 use crate::address::Address;
 use crate::chores::Chores;
@@ -47,7 +48,7 @@ pub(super) struct Sender<N: Net> {
     chores: Rc<Chores<N>>,
     pub(super) options: ProducerOptions,
     partitioner: Rc<RefCell<dyn Partitioner>>,
-    accumulator: RefCell<Accumulator>,
+    pub(super) accumulator: RefCell<Accumulator>,
     /// To those who wait for room or for settled batches.
     pub(super) changed: Waiters,
     in_flight: RefCell<BTreeMap<i32, usize>>,
@@ -56,6 +57,7 @@ pub(super) struct Sender<N: Net> {
     /// Bytes of records that came since the sender had its turn.
     waiting_bytes: Cell<usize>,
     first_failure: RefCell<Option<ClientError>>,
+    pub(super) transaction: Option<Transaction<N>>,
     turns: Cell<usize>,
 }
 
@@ -69,6 +71,10 @@ impl<N: Net> Sender<N> {
         Self {
             client: client.clone(),
             chores: Chores::new(client),
+            transaction: options
+                .transaction
+                .clone()
+                .map(|options| Transaction::new(client, options)),
             options,
             partitioner,
             accumulator: RefCell::new(accumulator),
@@ -255,10 +261,11 @@ impl<N: Net> Sender<N> {
     fn send(self: &Rc<Self>, node_id: i32, connection: &Connection<N>, batches: Vec<Drained>) {
         *self.in_flight.borrow_mut().entry(node_id).or_default() += 1;
         let (request, has_ids) = self.request(&batches);
-        let version_max = if has_ids {
-            i16::MAX
-        } else {
-            PRODUCE_BY_ID_VERSION - 1
+        let version_max = match (&self.transaction, has_ids) {
+            // From the next one on the broker would add partitions to the transaction by itself.
+            (Some(_), _) => transaction::PRODUCE_VERSION_MAX,
+            (None, true) => i16::MAX,
+            (None, false) => PRODUCE_BY_ID_VERSION - 1,
         };
         let version = connection.version_up_to::<ProduceRequest>(version_max);
         let timeout_ms = self.client.options().request_timeout_ms;
@@ -306,7 +313,7 @@ impl<N: Net> Sender<N> {
         let has_ids = topics.iter().all(|topic| !topic.topic_id.is_zero());
         let timeout_ms = self.client.options().request_timeout_ms;
         let request = ProduceRequest {
-            transactional_id: None,
+            transactional_id: self.transaction.as_ref().map(|it| it.id().clone()),
             acks: self.options.acks.wire(),
             timeout_ms: i32::try_from(timeout_ms).unwrap_or(i32::MAX),
             topic_data: topics,
@@ -400,7 +407,14 @@ impl<N: Net> Sender<N> {
             }
         }
         let is_oldest = self.accumulator.borrow().is_oldest(batch);
-        sequence::judge(error, refusal, self.options.is_idempotent(), is_oldest)
+        let verdict = sequence::judge(error, refusal, self.options.is_idempotent(), is_oldest);
+        // Only the coordinator gives epochs to a transactional producer.
+        if self.transaction.is_some()
+            && let Verdict::RetryInNewEpoch(error) = verdict
+        {
+            return Verdict::Fail(error);
+        }
+        verdict
     }
 
     /// Settles the batches of one request.

@@ -23,6 +23,7 @@ fn rules() -> Rules {
         compression: Compression::None,
         compression_level: None,
         is_idempotent: true,
+        is_transactional: false,
         in_flight_max: 5,
         backoff: Backoff::new(100, 100),
     }

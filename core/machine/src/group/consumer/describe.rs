@@ -113,11 +113,16 @@ impl Consumer {
         if said < 0 && self.members.is_empty() {
             return Ok(());
         }
+        let names_nobody = commit.member_id.is_empty() && commit.group_instance_id.is_none();
+        if commit.producer.is_some() && said < 0 && names_nobody {
+            // TxnOffsetCommit before version 3 does not say who commits.
+            return Ok(());
+        }
         let member = self
             .members
             .get(&commit.member_id)
             .ok_or(ErrorCode::UnknownMemberId)?;
-        if !member.is_classic() && !commit.knows_stale_epochs {
+        if commit.producer.is_none() && !member.is_classic() && !commit.knows_stale_epochs {
             return Err(ErrorCode::UnsupportedVersion);
         }
         if said == member.epoch {

@@ -1,50 +1,32 @@
 //! Topic patterns: a member says which topics it wants, the coordinator finds them.
 //!
-//! 1. A pattern must match the whole name, as in Kafka (RE2J). The engine takes time linear in the name, and a pattern
-//!    whose program would be large is refused.
-//! 2. What a pattern stands for is written, and looked at again when topics have come or gone (not more often than every
+//! 1. What a pattern stands for is written, and looked at again when topics have come or gone (not more often than every
 //!    10 s) and every `group.consumer.regex.refresh.interval.ms`.
 
 use std::collections::BTreeSet;
 
-use pelton_model::limits::{GROUP_REGEX_BYTES_MAX, GROUP_REGEX_PROGRAM_BYTES_MAX};
 use pelton_model::record_type::group::{
     ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue, GroupRecord,
 };
 use pelton_model::{ErrorCode, Str};
-use regex::{Regex, RegexBuilder};
 
 use super::Refused;
 use crate::group::scene::Scene;
 use crate::group::shard::Group;
 use crate::image::MetadataImage;
+use crate::pattern::{self, Regex};
 
 /// Between two looks at all topics for topics that came or went.
 const REFRESH_MS_MIN: i64 = 10_000;
 
 /// Compiles a pattern.
 pub(super) fn compile(pattern: &Str) -> Result<Regex, Refused> {
-    let refuse = |reason: String| {
+    pattern::whole(pattern).map_err(|reason| {
         let words = format!(
             "SubscribedTopicRegex `{pattern}` is not a valid regular expression: {reason}."
         );
         (ErrorCode::InvalidRegularExpression, words)
-    };
-    if GROUP_REGEX_BYTES_MAX < pattern.len() {
-        return Err(refuse(format!(
-            "it is longer than {GROUP_REGEX_BYTES_MAX} bytes"
-        )));
-    }
-    // By itself first: wrapping must not make it valid.
-    let build = |text: &str| {
-        let mut builder = RegexBuilder::new(text);
-        builder
-            .size_limit(GROUP_REGEX_PROGRAM_BYTES_MAX)
-            .dfa_size_limit(GROUP_REGEX_PROGRAM_BYTES_MAX);
-        builder.build()
-    };
-    let built = build(pattern.as_str()).and_then(|_| build(&format!("^(?:{pattern})$")));
-    built.map_err(|error| refuse(error.to_string()))
+    })
 }
 
 impl Group {

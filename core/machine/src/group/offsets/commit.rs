@@ -25,7 +25,9 @@ impl Offsets {
         for topic in commit.topics {
             let mut codes = Vec::with_capacity(topic.partitions.len());
             for partition in topic.partitions {
-                let is_new = self.get(&topic.name, partition.index).is_none();
+                // In a transaction each is one more until it ends.
+                let is_new =
+                    commit.producer.is_some() || self.get(&topic.name, partition.index).is_none();
                 let error = self.check(scene, &partition, is_new && room == 0);
                 codes.push((partition.index, error));
                 if error != ErrorCode::None {
@@ -88,7 +90,9 @@ impl Offsets {
                 ErrorCode::None
             };
             for partition in &partitions {
-                if error == ErrorCode::None && self.get(&topic, *partition).is_some() {
+                let is_there =
+                    self.get(&topic, *partition).is_some() || self.is_pending(&topic, *partition);
+                if error == ErrorCode::None && is_there {
                     scene.write(tombstone(&delete.group_id, &topic, *partition));
                 }
             }

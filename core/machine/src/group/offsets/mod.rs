@@ -24,14 +24,15 @@ type ByPartition<T> = BTreeMap<Str, BTreeMap<i32, T>>;
 pub(super) struct Offsets {
     committed: ByPartition<OffsetCommitValue>,
     count: usize,
+    pending_count: usize,
     /// By producer: `None` forgets the offset.
     pending: BTreeMap<ProducerId, ByPartition<Option<OffsetCommitValue>>>,
 }
 
 impl Offsets {
-    /// How many there are.
-    pub(super) fn count(&self) -> usize {
-        self.count
+    /// How many are committed and how many are pending.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.count, self.pending_count)
     }
 
     /// Whether nothing is committed or pending.
@@ -60,7 +61,8 @@ impl Offsets {
     fn drop_pending(&mut self, topic: &Str, partition: i32) {
         for topics in self.pending.values_mut() {
             if let Some(partitions) = topics.get_mut(topic) {
-                partitions.remove(&partition);
+                let was_there = partitions.remove(&partition).is_some();
+                self.pending_count -= usize::from(was_there);
             }
             topics.retain(|_, partitions| !partitions.is_empty());
         }
@@ -98,10 +100,9 @@ impl Offsets {
         value: Option<OffsetCommitValue>,
     ) {
         let topics = self.pending.entry(producer).or_default();
-        topics
-            .entry(topic.clone())
-            .or_default()
-            .insert(partition, value);
+        let partitions = topics.entry(topic.clone()).or_default();
+        let is_new = partitions.insert(partition, value).is_none();
+        self.pending_count += usize::from(is_new);
     }
 
     /// Ends a transaction; whether it had offsets here.
@@ -109,6 +110,7 @@ impl Offsets {
         let Some(topics) = self.pending.remove(&producer) else {
             return false;
         };
+        self.pending_count -= topics.values().map(BTreeMap::len).sum::<usize>();
         if committed {
             for (topic, partitions) in topics {
                 for (partition, value) in partitions {

@@ -7,9 +7,9 @@ use crate::config::key::{ConfigKey, broker_keys};
 broker_keys! {
     pub(super) KEYS
 
-    "add.partitions.to.txn.retry.backoff.max.ms" Int "100" (min 0) High ReadOnly Ignored
+    "add.partitions.to.txn.retry.backoff.max.ms" Int "100" (min 0) High ReadOnly Served
         "The longest server-side wait before a partition is added to a transaction again.";
-    "add.partitions.to.txn.retry.backoff.ms" Int "20" (min 1) High ReadOnly Ignored
+    "add.partitions.to.txn.retry.backoff.ms" Int "20" (min 1) High ReadOnly Served
         "The server-side wait before a partition is added to a transaction again.";
     "group.consumer.assignment.interval.ms" Int "1000" (min 0) Medium ClusterWide Served
         "The least time between two assignments of a consumer group.";
@@ -183,16 +183,16 @@ broker_keys! {
     "share.coordinator.write.timeout.ms" Int "5000" (min 1) High ReadOnly Ignored
         "How long a write of share state may wait for its replicas.";
     "transaction.abort.timed.out.transaction.cleanup.interval.ms" Int "10000" (min 1) Low ReadOnly
-        Planned
+        Served
         "How often transactions past their timeout are aborted.";
-    "transaction.max.timeout.ms" Int "900000" (min 1) High ReadOnly Planned
+    "transaction.max.timeout.ms" Int "900000" (min 1) High ReadOnly Served
         "The longest timeout a transactional producer may ask for.";
-    "transaction.partition.verification.enable" Boolean "true" any Low ClusterWide Planned
+    "transaction.partition.verification.enable" Boolean "true" any Low ClusterWide Served
         "Whether an append checks that its partition belongs to the transaction.";
     "transaction.remove.expired.transaction.cleanup.interval.ms" Int "3600000" (min 1) Low ReadOnly
-        Planned
+        Served
         "How often expired transactional ids are removed.";
-    "transaction.state.log.load.buffer.size" Int "5242880" (min 1) High ReadOnly Planned
+    "transaction.state.log.load.buffer.size" Int "5242880" (min 1) High ReadOnly Served
         "The read size when transaction state is loaded.";
     "transaction.state.log.min.isr" Int "2" (min 1) High ReadOnly Served
         "The min.insync.replicas of the transaction-state topic.";
@@ -204,6 +204,6 @@ broker_keys! {
         "The segment size of the transaction-state topic.";
     "transaction.two.phase.commit.enable" Boolean "false" any Low ReadOnly Ignored
         "Whether producers may take part in transactions steered from outside.";
-    "transactional.id.expiration.ms" Int "604800000" (min 1) High ReadOnly Planned
+    "transactional.id.expiration.ms" Int "604800000" (min 1) High ReadOnly Served
         "How long an idle transactional id is remembered.";
 }

@@ -1,15 +1,17 @@
-//! The way to a group's coordinator.
+//! The way to the coordinator of a group or of a transactional id.
 //!
 //! 1. The coordinator is remembered until somebody says that it is none.
 //! 2. Requests go over connections of their own: one that waits for other members holds up no fetch.
 
 use std::cell::Cell;
 
+use pelton_model::ErrorCode;
 use pelton_protocol::codec::{Message, Str};
 use pelton_protocol::message::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
 use pelton_transport::net::Net;
 
 use crate::address::Address;
+use crate::admin::Admin;
 use crate::client::Client;
 use crate::connection::Connection;
 use crate::error::ClientError;
@@ -17,18 +19,38 @@ use crate::error::ClientError;
 /// The last version of FindCoordinator that asks for one key.
 const SINGLE_KEY_VERSION_MAX: i16 = 3;
 
+/// What is coordinated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CoordinatorKind {
+    /// A group.
+    Group,
+    /// A transactional id.
+    Transaction,
+}
+
+impl CoordinatorKind {
+    fn wire(self) -> i8 {
+        match self {
+            Self::Group => 0,
+            Self::Transaction => 1,
+        }
+    }
+}
+
 /// See the module.
 pub(crate) struct Coordinator<N: Net> {
     client: Client<N>,
-    group_id: Str,
+    kind: CoordinatorKind,
+    key: Str,
     node_id: Cell<Option<i32>>,
 }
 
 impl<N: Net> Coordinator<N> {
-    pub(crate) fn new(client: &Client<N>, group_id: Str) -> Self {
+    pub(crate) fn new(client: &Client<N>, kind: CoordinatorKind, key: Str) -> Self {
         Self {
             client: client.fork(),
-            group_id,
+            kind,
+            key,
             node_id: Cell::new(None),
         }
     }
@@ -84,14 +106,15 @@ impl<N: Net> Coordinator<N> {
         let connection = self.client.connection().await?;
         let version = connection.version_up_to::<FindCoordinatorRequest>(SINGLE_KEY_VERSION_MAX)?;
         let request = FindCoordinatorRequest {
-            key: self.group_id.clone(),
+            key: self.key.clone(),
+            key_type: self.kind.wire(),
             ..FindCoordinatorRequest::default()
         };
         let found: FindCoordinatorResponse = connection.call(version, &request).await?;
         let (code, message) = (found.error_code, found.error_message);
         ClientError::refused(
             "finding the coordinator of",
-            self.group_id.clone(),
+            self.key.clone(),
             code,
             message,
         )?;
@@ -100,5 +123,63 @@ impl<N: Net> Coordinator<N> {
         metadata.learn_broker(found.node_id, address, None);
         self.node_id.set(Some(found.node_id));
         Ok(found.node_id)
+    }
+}
+
+impl<N: Net> Coordinator<N> {
+    /// Asks until it answers, as [`Client::persist`] does; `check` says whether it refused.
+    pub(crate) async fn insist<Q: Message, S: Message>(
+        &self,
+        request: &Q,
+        version_max: i16,
+        check: impl Fn(&S) -> Result<(), ClientError>,
+    ) -> Result<S, ClientError> {
+        self.client
+            .persist(async || {
+                let asked = self.ask(request, version_max).await;
+                let checked = asked.and_then(|response| check(&response).map(|()| response));
+                checked.inspect_err(|_| self.forget())
+            })
+            .await
+    }
+}
+
+impl<N: Net> Admin<N> {
+    /// Asks the coordinator of a group or a transactional id, as [`Coordinator::insist`].
+    pub(crate) async fn ask_coordinator<Q: Message, S: Message>(
+        &self,
+        kind: CoordinatorKind,
+        key: &Str,
+        request: &Q,
+        version_max: i16,
+        check: impl Fn(&S) -> Result<(), ClientError>,
+    ) -> Result<S, ClientError> {
+        let coordinator = Coordinator::new(self.client(), kind, key.clone());
+        coordinator.insist(request, version_max, check).await
+    }
+}
+
+impl<N: Net> Client<N> {
+    /// Tries until it works, is refused for good, or `operation_timeout_ms` is over.
+    pub(crate) async fn persist<T>(
+        &self,
+        attempt: impl AsyncFn() -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let net = self.net();
+        let deadline = net.now().plus_ms(self.options().operation_timeout_ms);
+        let mut backoff = self.retry_backoff();
+        loop {
+            let failure = match attempt().await {
+                Ok(done) => return Ok(done),
+                Err(failure) => failure,
+            };
+            // A missing topic or group does not come by waiting.
+            let is_missing = failure.error_code() == Some(ErrorCode::UnknownTopicOrPartition);
+            backoff.failed(net.now(), self.random());
+            if is_missing || !failure.is_retriable() || deadline <= backoff.not_before() {
+                return Err(failure);
+            }
+            net.sleep_until(backoff.not_before()).await;
+        }
     }
 }
