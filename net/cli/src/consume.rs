@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. without `--follow` the command ends at the offsets that were the ends when it began, however fast others append;
-//! 2. records of one partition are printed in the order of their offsets; partitions may interleave.
+//! 2. records of one partition are printed in the order of their offsets; partitions may interleave;
+//! 3. the end of committed records is the last stable offset: what lies behind belongs to transactions that are open.
 
 mod group;
 
@@ -16,7 +17,7 @@ use pelton_client::{
 };
 use pelton_transport::ring::RingNet;
 
-use crate::args::ConsumeArgs;
+use crate::args::{ConsumeArgs, Isolation};
 use crate::client;
 use crate::error::CliError;
 use crate::output;
@@ -25,8 +26,6 @@ use crate::records::template::{Shown, Template};
 
 /// How long one poll waits; between polls what was printed is flushed.
 const POLL: Duration = Duration::from_millis(500);
-/// Polls without a record after which a read of committed records ends: open transactions hide the rest.
-const IDLE_POLLS_MAX: u32 = 4;
 const OUT_BYTES: usize = 64 * 1024;
 const POLL_RECORDS_MAX: usize = 5_000;
 
@@ -42,9 +41,7 @@ async fn consume(client: Client<RingNet>, args: &ConsumeArgs) -> Result<(), CliE
     let failed = |error: ClientError| client::failure(&error);
     let topic = Str::from(args.topic.as_str());
     let partitions = partitions(&client, args).await.map_err(failed)?;
-    let ends = offsets(&client, &topic, &partitions, OffsetQuery::Latest)
-        .await
-        .map_err(failed)?;
+    let ends = ends(&client, args, &partitions).await.map_err(failed)?;
     let starts = starts(&client, args, &partitions, &ends).await?;
     let mut consumer = Consumer::new(&client, options(args));
     let assignment = starts
@@ -52,21 +49,11 @@ async fn consume(client: Client<RingNet>, args: &ConsumeArgs) -> Result<(), CliE
         .map(|(partition, at)| (topic.clone(), partition, at));
     consumer.assign(assignment).await.map_err(failed)?;
     let mut printer = Printer::new(args)?;
-    let mut idle_polls = 0;
     while printer.left > 0 && (args.follow || is_before(&consumer, &ends)) {
         let records = consumer
             .poll(POLL)
             .await
             .map_err(|error| explained(&error, args))?;
-        idle_polls = if records.is_empty() {
-            idle_polls + 1
-        } else {
-            0
-        };
-        if args.read_committed && !args.follow && idle_polls >= IDLE_POLLS_MAX {
-            output::warning_line("the rest belongs to transactions that are still open");
-            break;
-        }
         let is_wanted = |record: &&ConsumedRecord| {
             args.follow
                 || ends
@@ -80,10 +67,9 @@ async fn consume(client: Client<RingNet>, args: &ConsumeArgs) -> Result<(), CliE
 
 fn options(args: &ConsumeArgs) -> ConsumerOptions {
     ConsumerOptions {
-        isolation_level: if args.read_committed {
-            IsolationLevel::ReadCommitted
-        } else {
-            IsolationLevel::ReadUncommitted
+        isolation_level: match args.isolation {
+            Isolation::ReadUncommitted => IsolationLevel::ReadUncommitted,
+            Isolation::ReadCommitted => IsolationLevel::ReadCommitted,
         },
         // A position that was asked for is not silently replaced by another.
         offset_reset: match args.from {
@@ -119,6 +105,25 @@ async fn partitions(client: &Client<RingNet>, args: &ConsumeArgs) -> Result<Vec<
     partitions.sort_unstable();
     partitions.dedup();
     Ok(partitions)
+}
+
+/// Where each partition ends, for readers of the level asked for; says so when open transactions hide the rest.
+async fn ends(
+    client: &Client<RingNet>,
+    args: &ConsumeArgs,
+    partitions: &[i32],
+) -> Result<BTreeMap<i32, i64>, ClientError> {
+    let topic = Str::from(args.topic.as_str());
+    let all = offsets(client, &topic, partitions, OffsetQuery::Latest).await?;
+    if args.isolation == Isolation::ReadUncommitted {
+        return Ok(all);
+    }
+    let stable = offsets(client, &topic, partitions, OffsetQuery::LastStable).await?;
+    let is_held = |(partition, end): (&i32, &i64)| stable.get(partition) < Some(end);
+    if !args.follow && all.iter().any(is_held) {
+        output::warning_line("the rest belongs to transactions that are still open");
+    }
+    Ok(stable)
 }
 
 async fn offsets(

@@ -97,6 +97,8 @@ pub enum OffsetQuery {
     Earliest,
     /// The one after the last one committed.
     Latest,
+    /// The one before which every transaction has ended: where readers of committed records end.
+    LastStable,
     /// The first one whose record is not older than this time (milliseconds since the Unix epoch).
     Timestamp(i64),
     /// That of the record with the largest time.
@@ -108,13 +110,14 @@ impl OffsetQuery {
     fn version_min(self) -> i16 {
         match self {
             Self::Earliest | Self::Latest | Self::Timestamp(_) => 1,
+            Self::LastStable => 2,
             Self::MaxTimestamp => 7,
         }
     }
 
     fn wire(self) -> i64 {
         match self {
-            Self::Latest => -1,
+            Self::Latest | Self::LastStable => -1,
             Self::Earliest => -2,
             Self::MaxTimestamp => -3,
             Self::Timestamp(timestamp) => timestamp,
@@ -466,7 +469,7 @@ fn list_request(
 ) -> ListOffsetsRequest {
     ListOffsetsRequest {
         replica_id: -1,
-        isolation_level: 0,
+        isolation_level: i8::from(query == OffsetQuery::LastStable),
         topics: vec![ListOffsetsTopic {
             name: topic.clone(),
             partitions: vec![ListOffsetsPartition {

@@ -15,7 +15,7 @@ use super::recovery::{Opening, read_batch};
 use super::{Log, producers};
 use crate::config::TXN_INDEX_BYTES_MAX;
 use crate::disk::Disk;
-use crate::error::StorageError;
+use crate::error::{ReadError, StorageError};
 use crate::segment::{FileKind, Segment, file_path};
 use crate::txn_index::{self, AbortedTxn};
 
@@ -24,18 +24,22 @@ impl<D: Disk> Log<D> {
     /// stable offset: of what is open nobody knows how it ends.
     ///
     /// # Errors
-    /// `Disk` and `Corrupt` when an index cannot be read.
-    pub async fn aborted(
-        &self,
-        from: Offset,
-        up_to: Offset,
-    ) -> Result<Vec<AbortedTxn>, StorageError> {
+    /// `OutOfRange` when the log start has passed `from`: indexes may be gone that speak of records read before.
+    pub async fn aborted(&self, from: Offset, up_to: Offset) -> Result<Vec<AbortedTxn>, ReadError> {
         loop {
             let changes = self.changes.get();
             let found = self.aborted_once(from, up_to).await;
             // Compaction may have put another segment in the place of one that was looked at.
             if self.changes.get() == changes {
-                return found;
+                let (log_start, log_end) = (self.log_start.get(), self.log_end.get());
+                if from < log_start {
+                    return Err(ReadError::OutOfRange {
+                        from,
+                        log_start,
+                        log_end,
+                    });
+                }
+                return Ok(found?);
             }
         }
     }

@@ -120,9 +120,12 @@ impl<D: Disk> Log<D> {
 
     /// Makes the directory durable, and with it the names of `segments`.
     async fn sync_names(&self, segments: &[Rc<Segment<D>>]) -> Result<(), DiskError> {
+        let added: Vec<u32> = segments.iter().map(|segment| segment.added()).collect();
         self.home.disk.sync_dir(&self.home.directory).await?;
-        for segment in segments {
-            segment.set_named();
+        for (segment, added) in segments.iter().zip(added) {
+            if segment.added() == added {
+                segment.set_named();
+            }
         }
         Ok(())
     }

@@ -80,7 +80,7 @@ impl<D: Disk> Segment<D> {
         let bytes = Bytes::from(txn_index::encode(aborted));
         file.write_all_at(&[bytes], position).await?;
         if is_first {
-            // A new name in the directory.
+            self.added.set(self.added.get().wrapping_add(1));
             self.named.set(false);
             self.aborted
                 .entries

@@ -98,8 +98,10 @@ pub(crate) struct Segment<D: Disk> {
     durable: Cell<u64>,
     /// How often the file was cut.
     cuts: Cell<u32>,
-    /// Whether the log file's name is durable.
+    /// Whether the files' names are durable.
     named: Cell<bool>,
+    /// How often a file was added.
+    added: Cell<u32>,
     /// What lies behind the end; nothing in a segment that is not hot.
     prepared: RefCell<Option<Box<prepared::Prepared>>>,
     /// Write-back was started up to here.
@@ -132,6 +134,7 @@ impl<D: Disk> Segment<D> {
             durable: Cell::new(0),
             cuts: Cell::new(0),
             named: Cell::new(false),
+            added: Cell::new(0),
             prepared: RefCell::new(None),
             written_back: Cell::new(size),
             next_reads: RefCell::new(VecDeque::new()),
@@ -213,9 +216,14 @@ impl<D: Disk> Segment<D> {
         self.named.get()
     }
 
-    /// Declares the log file's name durable: the directory was synced after the file was made.
+    /// Declares the files' names durable: the directory was synced after they were made.
     pub(crate) fn set_named(&self) {
         self.named.set(true);
+    }
+
+    /// How many files were added so far: a sync of the directory does not count for one that came meanwhile.
+    pub(crate) fn added(&self) -> u32 {
+        self.added.get()
     }
 
     /// Makes the batches durable that are in the log file now, not the indexes.

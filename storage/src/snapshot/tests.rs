@@ -57,7 +57,7 @@ fn there_and_back() {
     check(|file| file.truncate(0), Err(ManifestError::Foreign));
     check(|file| file.truncate(15), Err(ManifestError::Foreign));
     check(|file| file[0] = b'X', Err(ManifestError::Foreign));
-    check(|file| file[8] = 2, Err(ManifestError::Version(2)));
+    check(|file| file[8] = 3, Err(ManifestError::Version(3)));
     check(|file| file[20] ^= 1, Err(ManifestError::Crc));
     check(
         |file| file.truncate(file.len() - 1),

@@ -1,6 +1,7 @@
 //! Transactions: the tour that introductions to exactly-once take, hostile requests, and what survives kill -9.
 
 mod kills;
+mod partitions;
 mod tour;
 
 use std::collections::BTreeMap;

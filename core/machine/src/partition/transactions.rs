@@ -250,3 +250,6 @@ impl Partition {
         is_beginning && stamp.base_sequence <= entry.lowest_sequence
     }
 }
+
+#[cfg(test)]
+mod tests;

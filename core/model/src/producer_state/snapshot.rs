@@ -75,6 +75,25 @@ impl fmt::Display for SnapshotError {
 impl std::error::Error for SnapshotError {}
 
 impl ProducerStates {
+    /// Whether a snapshot of the log up to `end` can say all: it cannot of a transaction that began below while every batch that is
+    /// remembered lies behind. O(producers) while any is open.
+    #[must_use]
+    pub fn is_known_at(&self, end: Offset) -> bool {
+        let before = self.states_before(end);
+        let is_open = |state: &ProducerState| {
+            let first = state.current_txn_first_offset();
+            first.is_some_and(|first| first < end)
+        };
+        let is_lost =
+            |state: &ProducerState| is_open(state) && state.last_batch_below(end).is_none();
+        let mut open = self
+            .producers
+            .iter()
+            .filter(|(id, _)| !before.contains_key(id));
+        let present = !self.open.is_empty() && open.any(|(_, state)| is_lost(state));
+        !present && !before.values().any(|state| is_lost(state))
+    }
+
     /// The contents of the snapshot file for the log up to `end` (exclusive), in order of producer id.
     ///
     /// State that was planned at or above `end` is left out: a transaction whose marker lies there is still open. A producer whose last

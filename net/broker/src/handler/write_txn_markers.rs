@@ -3,7 +3,7 @@
 //! Kafka's ways that are kept: a partition that is not here is UNKNOWN_TOPIC_OR_PARTITION and does not hold up the others; the outcomes of
 //! several markers of one producer stand together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pelton_model::{ErrorCode, PartitionId, ProducerEpoch, ProducerId, Str, TopicPartition};
 use pelton_protocol::message::write_txn_markers::{
@@ -60,6 +60,8 @@ async fn write<E: Env>(client: &Client<E>, marker: &WritableTxnMarker, outcomes:
     let shard = &client.shard;
     let mut places = Vec::new();
     let mut partitions = Vec::new();
+    // Named twice, written once.
+    let mut named = BTreeSet::new();
     // No producer has such ids: nothing could ever end by them.
     let is_possible = 0 <= marker.producer_id && 0 <= marker.producer_epoch;
     for topic in &marker.topics {
@@ -74,8 +76,7 @@ async fn write<E: Env>(client: &Client<E>, marker: &WritableTxnMarker, outcomes:
                         topic_id: known.id,
                         partition: PartitionId(index),
                     };
-                    // Named twice, written once.
-                    if !partitions.contains(&id) {
+                    if named.insert(id) {
                         places.push((topic.name.clone(), index));
                         partitions.push(id);
                     }

@@ -106,7 +106,7 @@ impl<E: Env> Shard<E> {
                         .map(|txn| (txn.producer_id, txn.first_offset));
                     outcome.aborted = named.collect();
                 }
-                Err(error) => return ReadOutcome::refused(self.storage_error(&slot, &error)),
+                Err(error) => return ReadOutcome::refused(self.read_error(&slot, &error)),
             }
         }
         outcome

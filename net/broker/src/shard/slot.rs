@@ -54,12 +54,13 @@ impl<E: Env> Slot<E> {
         }
     }
 
-    /// The producers as of the log end, in Kafka's snapshot format.
+    /// The producers as of the log end, in Kafka's snapshot format; none when so much is planned behind it that recovery had better
+    /// begin further back.
     pub(crate) fn producer_snapshot(&self) -> Option<Bytes> {
         let state = self.state.borrow();
-        Some(Bytes::from(
-            state.producers().encode_snapshot(state.log_end()),
-        ))
+        let (producers, end) = (state.producers(), state.log_end());
+        let is_known = producers.is_known_at(end);
+        is_known.then(|| Bytes::from(producers.encode_snapshot(end)))
     }
 
     /// What the next start needs to know of the closed log.

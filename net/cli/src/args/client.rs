@@ -1,6 +1,6 @@
 //! The command lines of what talks to a broker: topics, produce, consume.
 
-use clap::{ArgAction, Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::{HostPort, Setting};
 use crate::records::position::Position;
@@ -175,6 +175,17 @@ pub(crate) struct ProduceArgs {
     pub(crate) connect: Connect,
 }
 
+/// Which records are printed, in Kafka's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Isolation {
+    /// All.
+    #[value(name = "read_uncommitted")]
+    ReadUncommitted,
+    /// Of transactions, only those that were committed.
+    #[value(name = "read_committed")]
+    ReadCommitted,
+}
+
 /// `pelton consume`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
@@ -233,9 +244,9 @@ pub(crate) struct ConsumeArgs {
     /// Print null keys and values as this text
     #[arg(long, value_name = "TEXT", default_value = "null")]
     pub(crate) null: String,
-    /// Leave out records of transactions that are open or were aborted
-    #[arg(long, action = ArgAction::SetTrue)]
-    pub(crate) read_committed: bool,
+    /// Which records: read_committed leaves out those of transactions that are open or were aborted
+    #[arg(long, value_name = "LEVEL", default_value = "read_uncommitted")]
+    pub(crate) isolation: Isolation,
     #[command(flatten)]
     pub(crate) connect: Connect,
 }

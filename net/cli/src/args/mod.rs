@@ -15,8 +15,8 @@ use pelton_model::config::listener::parse_host_port;
 use crate::logging::LogLevel;
 
 pub(crate) use self::client::{
-    AcksArg, Codec, Connect, ConsumeArgs, CreateArgs, DeleteArgs, DescribeArgs, ListArgs,
-    ProduceArgs, TopicCommand,
+    AcksArg, Codec, Connect, ConsumeArgs, CreateArgs, DeleteArgs, DescribeArgs, Isolation,
+    ListArgs, ProduceArgs, TopicCommand,
 };
 pub(crate) use self::group::{
     GroupCommand, GroupDeleteArgs, GroupDescribeArgs, GroupListArgs, GroupResetArgs, Output,

@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pelton_client::{
-    Client, ClientError, ConsumedRecord, GroupConsumer, GroupOptions, OffsetQuery, OffsetReset,
+    Client, ClientError, ConsumedRecord, GroupConsumer, GroupOptions, OffsetReset,
     PartitionPosition, Str,
 };
 use pelton_transport::ring::RingNet;
 
-use super::{POLL, Printer, offsets, options, partitions};
+use super::{POLL, Printer, ends, options, partitions};
 use crate::args::ConsumeArgs;
 use crate::client;
 use crate::error::CliError;
@@ -31,9 +31,7 @@ pub(super) async fn consume(
     let failed = |error: ClientError| client::failure(&error);
     let topic = Str::from(args.topic.as_str());
     let all = partitions(&client, args).await.map_err(failed)?;
-    let ends = offsets(&client, &topic, &all, OffsetQuery::Latest)
-        .await
-        .map_err(failed)?;
+    let ends = ends(&client, args, &all).await.map_err(failed)?;
     let mut member = GroupConsumer::new(&client, [topic], group_options(args, group)?);
     let mut printer = Printer::new(args)?;
     let mut printed = BTreeMap::new();

@@ -263,7 +263,7 @@ impl<N: Net> Consumer<N> {
                     continue;
                 }
                 Position::Beginning => OffsetQuery::Earliest,
-                Position::End => OffsetQuery::Latest,
+                Position::End => self.end_query(),
                 Position::Timestamp(timestamp) => OffsetQuery::Timestamp((*timestamp).max(0)),
             };
             queries.push((topic.clone(), *partition, query));
@@ -279,10 +279,18 @@ impl<N: Net> Consumer<N> {
             };
             offsets.push(match offset {
                 Some(offset) => offset,
-                None => end_of(&admin, topic, *partition).await?,
+                None => end_of(&admin, topic, *partition, self.end_query()).await?,
             });
         }
         Ok(offsets)
+    }
+
+    /// What asks for the end of what is given.
+    fn end_query(&self) -> OffsetQuery {
+        match self.options.isolation_level {
+            IsolationLevel::ReadUncommitted => OffsetQuery::Latest,
+            IsolationLevel::ReadCommitted => OffsetQuery::LastStable,
+        }
     }
 
     async fn check_exists(&self, topic: &Str, partition: i32) -> Result<(), ClientError> {
@@ -326,8 +334,13 @@ impl<N: Net> Consumer<N> {
 }
 
 /// The end of a partition in which no record is young enough.
-async fn end_of<N: Net>(admin: &Admin<N>, topic: &Str, partition: i32) -> Result<i64, ClientError> {
-    let query = (topic.clone(), partition, OffsetQuery::Latest);
+async fn end_of<N: Net>(
+    admin: &Admin<N>,
+    topic: &Str,
+    partition: i32,
+    query: OffsetQuery,
+) -> Result<i64, ClientError> {
+    let query = (topic.clone(), partition, query);
     let listed = admin.list_offsets(&[query]).await?;
     Ok(listed.first().and_then(|listed| listed.offset).unwrap_or(0))
 }

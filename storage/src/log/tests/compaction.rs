@@ -81,8 +81,10 @@ fn filled() -> Rig {
 pub(super) struct Told {
     cleaned_to: Option<i64>,
     now: i64,
-    settings: Settings,
+    pub(super) settings: Settings,
     map_bytes: usize,
+    /// The log end, where there are no transactions.
+    pub(super) last_stable: Option<i64>,
 }
 
 pub(super) fn told(cleaned_to: Option<i64>, now: i64) -> Told {
@@ -95,6 +97,7 @@ pub(super) fn told(cleaned_to: Option<i64>, now: i64) -> Told {
         now,
         settings,
         map_bytes: 1 << 20,
+        last_stable: None,
     }
 }
 
@@ -105,7 +108,7 @@ fn begin(rig: &Rig, told: &Told) -> Result<Pass<crate::disk::memory::MemoryDisk>
         active_base: rig.log.active_base(),
         log_start: rig.log.log_start(),
         log_end: rig.log.log_end(),
-        last_stable: rig.log.log_end(),
+        last_stable: told.last_stable.map_or(rig.log.log_end(), Offset),
         cleaned_to: told.cleaned_to.map(Offset),
     };
     let options = PassOptions {

@@ -14,6 +14,7 @@ mod recovery;
 mod retention;
 mod start;
 mod sync;
+mod transactions;
 mod twice;
 
 use std::path::{Path, PathBuf};
