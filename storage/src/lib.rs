@@ -26,7 +26,7 @@ pub mod snapshot;
 
 pub use config::{LogConfig, PrepareOptions};
 pub use dir::{
-    Checkpoint, CheckpointRow, DirError, DirOptions, Inventory, LogDir, MetaProperties,
+    Checkpoint, CheckpointRow, DirError, DirOptions, FutureDir, Inventory, LogDir, MetaProperties,
     PartitionDir,
 };
 pub use epoch::{EpochCache, EpochEnd, EpochEntry};

@@ -14,6 +14,9 @@ use crate::message::alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
 use crate::message::alter_partition_reassignments::{
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
 };
+use crate::message::alter_replica_log_dirs::{
+    AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse,
+};
 use crate::message::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use crate::message::consumer_group_describe::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse,
@@ -133,6 +136,8 @@ pub enum ApiKey {
     DescribeConfigs = 32,
     /// Replaces configurations.
     AlterConfigs = 33,
+    /// Moves partitions between log directories.
+    AlterReplicaLogDirs = 34,
     /// The log directories.
     DescribeLogDirs = 35,
     /// Adds partitions.
@@ -257,7 +262,7 @@ impl ApiRow {
     }
 }
 
-static TABLE: [ApiRow; 46] = [
+static TABLE: [ApiRow; 47] = [
     ApiRow {
         advertised_min: 0,
         ..ApiRow::of::<ProduceRequest, ProduceResponse>(ApiKey::Produce, "Produce", Class::Produce)
@@ -388,6 +393,11 @@ static TABLE: [ApiRow; 46] = [
     ApiRow::of::<AlterConfigsRequest, AlterConfigsResponse>(
         ApiKey::AlterConfigs,
         "AlterConfigs",
+        Class::Barrier,
+    ),
+    ApiRow::of::<AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse>(
+        ApiKey::AlterReplicaLogDirs,
+        "AlterReplicaLogDirs",
         Class::Barrier,
     ),
     ApiRow::of::<DescribeLogDirsRequest, DescribeLogDirsResponse>(

@@ -17,6 +17,9 @@ use crate::message::alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
 use crate::message::alter_partition_reassignments::{
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
 };
+use crate::message::alter_replica_log_dirs::{
+    AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse,
+};
 use crate::message::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use crate::message::consumer_group_describe::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse,
@@ -186,6 +189,8 @@ static TARGETS: &[Target] = &[
     Target::of::<OffsetFetchResponse>(),
     Target::of::<SyncGroupRequest>(),
     Target::of::<SyncGroupResponse>(),
+    Target::of::<AlterReplicaLogDirsRequest>(),
+    Target::of::<AlterReplicaLogDirsResponse>(),
     Target::of::<DescribeAclsRequest>(),
     Target::of::<DescribeAclsResponse>(),
     Target::of::<CreateAclsRequest>(),

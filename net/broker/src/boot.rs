@@ -176,6 +176,9 @@ fn spawn_tasks<E: Env>(shard: &Rc<Shard<E>>) {
     shard
         .net
         .spawn(TaskClass::Background, Rc::clone(shard).run_cleaner());
+    shard
+        .net
+        .spawn(TaskClass::Background, Rc::clone(shard).run_relocations());
 }
 
 /// The controller's shard brings everything up.

@@ -15,14 +15,14 @@ use crate::env::Env;
 use crate::handler::produce::ProduceAnswer;
 use crate::handler::{
     self, Handled, acls, add_offsets_to_txn, add_partitions_to_txn, alter_configs,
-    alter_partition_reassignments, api_versions, consumer_group_describe, consumer_group_heartbeat,
-    create_partitions, create_topics, delete_groups, delete_records, delete_topics,
-    describe_cluster, describe_configs, describe_groups, describe_log_dirs, describe_producers,
-    describe_quorum, describe_topic_partitions, describe_transactions, elect_leaders, end_txn,
-    fetch, find_coordinator, heartbeat, init_producer_id, join_group, leave_group, list_groups,
-    list_offsets, list_partition_reassignments, list_transactions, metadata, offset_commit,
-    offset_delete, offset_fetch, offset_for_leader_epoch, sync_group, txn_offset_commit,
-    unregister_broker, write_txn_markers,
+    alter_partition_reassignments, alter_replica_log_dirs, api_versions, consumer_group_describe,
+    consumer_group_heartbeat, create_partitions, create_topics, delete_groups, delete_records,
+    delete_topics, describe_cluster, describe_configs, describe_groups, describe_log_dirs,
+    describe_producers, describe_quorum, describe_topic_partitions, describe_transactions,
+    elect_leaders, end_txn, fetch, find_coordinator, heartbeat, init_producer_id, join_group,
+    leave_group, list_groups, list_offsets, list_partition_reassignments, list_transactions,
+    metadata, offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, sync_group,
+    txn_offset_commit, unregister_broker, write_txn_markers,
 };
 
 /// A request whose header is understood.
@@ -189,6 +189,7 @@ async fn handled<E: Env>(client: &Client<E>, asked: &Request, key: ApiKey) -> Ha
         ApiKey::IncrementalAlterConfigs => alter_configs::handle_incremental(client, asked).await,
         ApiKey::CreatePartitions => create_partitions::handle(client, asked).await,
         ApiKey::DescribeLogDirs => describe_log_dirs::handle(client, asked).await,
+        ApiKey::AlterReplicaLogDirs => alter_replica_log_dirs::handle(client, asked).await,
         ApiKey::DescribeAcls => acls::describe(asked),
         ApiKey::CreateAcls => acls::create(asked),
         ApiKey::DeleteAcls => acls::delete(asked),

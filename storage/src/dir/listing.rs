@@ -1,7 +1,8 @@
 //! The partitions of a log directory and what its checkpoints say of them.
 //!
 //! Invariants:
-//! 1. `…-delete` directories are told apart, for the trash; what is no partition is left alone.
+//! 1. `…-delete` directories are told apart, for the trash, and `…-future` ones, copies that a move did not finish; what is no partition is
+//!    left alone.
 //! 2. A partition whose creation never finished (unreadable identity, no data) is removed: nobody was told of it.
 //! 3. An unreadable checkpoint counts as empty: recovery then verifies more, never less.
 
@@ -10,7 +11,9 @@ use std::path::{Path, PathBuf};
 
 use pelton_model::{Offset, PartitionId, TopicId};
 
-use super::{Checkpoint, CheckpointRow, PartitionDir, manifest};
+use super::{
+    Checkpoint, CheckpointRow, FUTURE_DIGITS, FUTURE_SUFFIX, FutureDir, PartitionDir, manifest,
+};
 use crate::config::TEXT_FILE_BYTES_MAX;
 use crate::disk::{DirEntry, Disk, DiskError};
 use crate::format;
@@ -23,6 +26,8 @@ pub(super) struct Listed {
     pub(super) partitions: Vec<PartitionDir>,
     /// Directories of deleted partitions.
     pub(super) deleted: Vec<PathBuf>,
+    /// Copies that were being made.
+    pub(super) futures: Vec<FutureDir>,
 }
 
 /// Lists the directory.
@@ -36,11 +41,20 @@ pub(super) async fn list<D: Disk>(
     let mut log_starts = checkpoint(disk, log_dir, Checkpoint::LogStart).await?;
     let mut high_watermarks = checkpoint(disk, log_dir, Checkpoint::HighWatermark).await?;
     let mut cleaned = checkpoint(disk, log_dir, Checkpoint::Cleaner).await?;
-    let (mut partitions, mut deleted) = (Vec::new(), Vec::new());
+    let (mut partitions, mut deleted, mut futures) = (Vec::new(), Vec::new(), Vec::new());
     for entry in entries.iter().filter(|entry| entry.is_dir) {
         let path = log_dir.join(&entry.name);
         if entry.name.ends_with("-delete") {
             deleted.push(path);
+            continue;
+        }
+        if let Some((topic, partition)) = parse_future(&entry.name) {
+            futures.push(FutureDir {
+                topic: topic.to_owned(),
+                partition,
+                topic_id: identity(disk, &path).await?.flatten(),
+                path,
+            });
             continue;
         }
         let Some((topic, partition)) = parse_name(&entry.name) else {
@@ -75,6 +89,7 @@ pub(super) async fn list<D: Disk>(
     Ok(Listed {
         partitions,
         deleted,
+        futures,
     })
 }
 
@@ -90,6 +105,13 @@ fn parse_name(name: &str) -> Option<(&str, PartitionId)> {
         return None;
     }
     Some((topic, PartitionId(digits.parse().ok()?)))
+}
+
+/// The partition of which a directory was to become a copy.
+fn parse_future(name: &str) -> Option<(&str, PartitionId)> {
+    let (name, digits) = name.strip_suffix(FUTURE_SUFFIX)?.rsplit_once('.')?;
+    let is_id = digits.len() == FUTURE_DIGITS && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    if is_id { parse_name(name) } else { None }
 }
 
 /// The topic id (`Some(None)`: unknown, yet there is data); `None` when the partition never came to be.

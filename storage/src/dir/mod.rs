@@ -192,6 +192,19 @@ pub struct PartitionDir {
     pub manifest: Option<Box<LogManifest>>,
 }
 
+/// A directory in which a copy of a partition was being made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FutureDir {
+    /// `<log dir>/<topic>-<partition>.<32 hexadecimal digits>-future`.
+    pub path: PathBuf,
+    /// The topic's name.
+    pub topic: String,
+    /// The partition.
+    pub partition: PartitionId,
+    /// From `partition.metadata`; `None` when the file is missing or unreadable.
+    pub topic_id: Option<TopicId>,
+}
+
 /// What a log directory holds. Plain data: it may be sent to the shards that own the partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inventory {
@@ -205,6 +218,8 @@ pub struct Inventory {
     pub partitions: Vec<PartitionDir>,
     /// Directories of deleted partitions that the last run did not get rid of, for a [`crate::trash::Trash`].
     pub deleted: Vec<PathBuf>,
+    /// Copies that moves did not finish.
+    pub futures: Vec<FutureDir>,
 }
 
 /// A row of a checkpoint file.
@@ -311,6 +326,7 @@ impl<D: Disk> LogDir<D> {
             broker_epoch,
             partitions: listed.partitions,
             deleted: listed.deleted,
+            futures: listed.futures,
         })
     }
 
@@ -349,6 +365,25 @@ impl<D: Disk> LogDir<D> {
         self.disk.replace_file(&path, &contents).await?;
         Ok(())
     }
+}
+
+/// What a directory's name ends with that receives a copy of a partition (KIP-113).
+const FUTURE_SUFFIX: &str = "-future";
+/// Hexadecimal digits that tell such a directory from another of the same partition.
+const FUTURE_DIGITS: usize = 32;
+
+/// The directory in which a copy of a partition is made, told from others by `id`; none where the topic's name leaves no room for the rest.
+#[must_use]
+pub fn future_path(
+    log_dir: &Path,
+    topic: &str,
+    partition: PartitionId,
+    id: TopicId,
+) -> Option<PathBuf> {
+    const NAME_BYTES_MAX: usize = 255;
+    let id = u128::from_be_bytes(id.0);
+    let name = format!("{topic}-{partition}.{id:0FUTURE_DIGITS$x}{FUTURE_SUFFIX}");
+    (name.len() <= NAME_BYTES_MAX).then(|| log_dir.join(name))
 }
 
 /// The directory of a partition within the log directory `log_dir`; needs no lock, so every shard may use it.

@@ -97,6 +97,17 @@ impl<D: Disk> Log<D> {
         topic_id: TopicId,
         config: LogConfig,
     ) -> Result<Self, StorageError> {
+        Self::create_at(store, directory, topic_id, config, Offset::ZERO).await
+    }
+
+    /// As [`Log::create_in_batch`], with the first segment at `base`.
+    pub(super) async fn create_at(
+        store: &LogStore<D>,
+        directory: &Path,
+        topic_id: TopicId,
+        config: LogConfig,
+        base: Offset,
+    ) -> Result<Self, StorageError> {
         let disk = &store.disk;
         disk.create_dir_all(directory).await?;
         let entries = disk.read_dir(directory).await?;
@@ -114,7 +125,7 @@ impl<D: Disk> Log<D> {
             disk: disk.clone(),
             directory: directory.to_owned(),
         });
-        let first = Segment::create(&home, Offset::ZERO).await?;
+        let first = Segment::create(&home, base).await?;
         if config.preallocate {
             first.allocate(segment_bytes_max(config)).await?;
         }
@@ -127,9 +138,9 @@ impl<D: Disk> Log<D> {
             topic_id: Some(topic_id),
             config,
             segments: vec![Rc::new(first)],
-            log_start: Offset::ZERO,
-            log_end: Offset::ZERO,
-            recovery_point: Offset::ZERO,
+            log_start: base,
+            log_end: base,
+            recovery_point: base,
             snapshot_at: None,
             epochs: EpochCache::default(),
             epochs_unwritten: false,

@@ -16,6 +16,7 @@ mod gate;
 mod life;
 mod listing;
 mod lookup;
+mod moves;
 mod producers;
 mod read;
 mod recovery;

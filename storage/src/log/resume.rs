@@ -81,6 +81,16 @@ impl<D: Disk> Log<D> {
         if !options.clean || !is_untouched(store, directory, rows).await {
             return None;
         }
+        Self::from_rows(store, directory, rows, options)
+    }
+
+    /// The log that `rows` speak of, in a directory that is as they were made; `None` when they make no sense.
+    pub(super) fn from_rows(
+        store: &LogStore<D>,
+        directory: &Path,
+        rows: &LogManifest,
+        options: OpenOptions,
+    ) -> Option<(Self, Recovery)> {
         let home = Rc::new(Home {
             disk: store.disk.clone(),
             directory: directory.to_owned(),

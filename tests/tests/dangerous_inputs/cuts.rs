@@ -1,9 +1,9 @@
 //! Every request of every API, cut short at every byte: closed, always.
 
 use pelton_tests::admin::{
-    alter_partition_reassignments, create_acls, delete_acls, describe_acls, describe_producers,
-    describe_quorum, describe_topic_partitions, elect_leaders, list_partition_reassignments,
-    unregister_broker,
+    alter_partition_reassignments, alter_replica_log_dirs, create_acls, delete_acls, describe_acls,
+    describe_producers, describe_quorum, describe_topic_partitions, elect_leaders,
+    list_partition_reassignments, unregister_broker,
 };
 use pelton_tests::batch::Batch;
 use pelton_tests::broker::Broker;
@@ -112,6 +112,10 @@ fn administration(name: &str) -> Vec<(String, Vec<u8>)> {
         let label = |api: &str| format!("{api} v{version}");
         all.push((label("ElectLeaders"), elect_leaders(version, 0, Some(&some))));
         all.push((label("DescribeQuorum"), describe_quorum(version, &some)));
+    }
+    for version in [1, 2] {
+        let label = format!("AlterReplicaLogDirs v{version}");
+        all.push((label, alter_replica_log_dirs(version, &[("/nowhere", &some)])));
     }
     for version in [0, 1] {
         let label = format!("AlterPartitionReassignments v{version}");

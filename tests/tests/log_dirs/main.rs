@@ -2,6 +2,7 @@
 
 mod describe;
 mod failure;
+mod moves;
 mod start;
 
 use std::fs;

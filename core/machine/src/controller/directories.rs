@@ -14,7 +14,7 @@ use pelton_model::record_type::metadata::{
     BrokerRegistrationChangeRecord, MetadataRecord, NO_LEADER, PartitionChangeRecord,
     RegisterBrokerRecord,
 };
-use pelton_model::{NodeId, TopicId};
+use pelton_model::{NodeId, TopicId, TopicPartition};
 
 use super::Decision;
 use crate::image::MetadataImage;
@@ -154,6 +154,36 @@ pub fn fail_directory(image: &MetadataImage, node: NodeId, directory: TopicId) -
     }
     let results = ();
     Decision { records, results }
+}
+
+/// Decides that the replica of a partition on `node` lies in another directory from now on; whether there is such a replica.
+#[must_use]
+pub fn assign_directory(
+    image: &MetadataImage,
+    node: NodeId,
+    partition: TopicPartition,
+    directory: TopicId,
+) -> Decision<bool> {
+    let state = image.partition(partition);
+    let held = state.and_then(|state| Some((state, state.directory(node)?)));
+    let records = match held {
+        Some((state, held)) if held != directory => {
+            let lies = state.replicas.iter().zip(&state.directories);
+            let lies = lies.map(|(id, dir)| if *id == node { directory } else { *dir });
+            let change = PartitionChangeRecord {
+                partition_id: partition.partition.0,
+                topic_id: partition.topic_id,
+                directories: Some(lies.collect()),
+                ..PartitionChangeRecord::default()
+            };
+            vec![change.into()]
+        }
+        Some(_) | None => Vec::new(),
+    };
+    Decision {
+        records,
+        results: held.is_some(),
+    }
 }
 
 /// Decides which directories of `node` take no new partitions from now on.

@@ -46,7 +46,7 @@ pub use create_topics::{
     auto_create_topics, create_topics,
 };
 pub use delete_topics::{DeletableTopic, DeleteTopicResult, delete_topics};
-pub use directories::{cordon, fail_directory, is_unassigned};
+pub use directories::{assign_directory, cordon, fail_directory, is_unassigned};
 pub use elections::{Election, TopicPartitions, elect_leaders};
 pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use quorum::{QuorumImage, QuorumStart, next_epoch, quorum_records};

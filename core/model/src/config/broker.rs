@@ -121,6 +121,8 @@ pub struct BrokerConfig {
     pub log_flush_offset_checkpoint_interval_ms: i32,
     /// `log.flush.scheduler.interval.ms`; the largest number where it is not set.
     pub log_flush_scheduler_interval_ms: i64,
+    /// `replica.alter.log.dirs.io.max.bytes.per.second`.
+    pub move_bytes_per_second: u64,
     /// `log.prepare.fill.bytes`, our own.
     pub log_prepare_fill_bytes: u32,
     /// `log.prepare.reserve.bytes`, our own.
@@ -199,6 +201,9 @@ impl BrokerConfig {
             log_flush_offset_checkpoint_interval_ms: values
                 .i32("log.flush.offset.checkpoint.interval.ms")?,
             log_flush_scheduler_interval_ms: values.i64("log.flush.scheduler.interval.ms")?,
+            move_bytes_per_second: values
+                .i64("replica.alter.log.dirs.io.max.bytes.per.second")?
+                .unsigned_abs(),
             log_prepare_fill_bytes: values.u32("log.prepare.fill.bytes")?,
             log_prepare_reserve_bytes: values.u32("log.prepare.reserve.bytes")?,
             log_write_back_bytes: values.u32("log.write.back.bytes")?,

@@ -235,6 +235,7 @@ fn admission() {
             | ApiKey::DescribeQuorum
             | ApiKey::UnregisterBroker
             | ApiKey::DescribeTopicPartitions
+            | ApiKey::AlterReplicaLogDirs
             | ApiKey::DescribeCluster => "close",
         };
         check(row.key.code(), row.min - 1, outside);
@@ -291,6 +292,7 @@ fn api_versions_response() {
         (31, 1, 3),
         (32, 1, 4),
         (33, 0, 2),
+        (34, 1, 2),
         (35, 1, 5),
         (37, 0, 3),
         (42, 0, 2),

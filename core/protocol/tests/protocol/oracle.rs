@@ -123,6 +123,8 @@ oracle! {
     offset_fetch_response: OffsetFetchResponse;
     sync_group_request: SyncGroupRequest;
     sync_group_response: SyncGroupResponse;
+    alter_replica_log_dirs_request: AlterReplicaLogDirsRequest;
+    alter_replica_log_dirs_response: AlterReplicaLogDirsResponse;
     describe_acls_request: DescribeAclsRequest;
     describe_acls_response: DescribeAclsResponse;
     create_acls_request: CreateAclsRequest;

@@ -4,7 +4,8 @@
 //! 1. A directory that cannot be opened is offline until the next start, and the others go on; not so the metadata directory, one that
 //!    another broker holds, and one whose identity contradicts the others': then nothing starts.
 //! 2. No directory is written to before all identities have been compared.
-//! 3. A partition that is found in two directories belongs to neither until the operator says which: nothing starts.
+//! 3. A partition that is found in two directories is the one that the metadata names, which is how a move between them ends; where it names
+//!    neither, it belongs to neither until the operator says which: nothing starts.
 //!
 //! Source: KIP-112, KIP-858; Kafka's `LogManager` and `MetaPropertiesEnsemble`.
 

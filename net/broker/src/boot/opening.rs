@@ -37,6 +37,14 @@ pub struct Directory {
     pub is_cordoned: bool,
 }
 
+impl Directory {
+    /// Its absolute path, by which clients know it.
+    #[must_use]
+    pub fn absolute(&self) -> PathBuf {
+        std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone())
+    }
+}
+
 /// Who this broker is.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -103,6 +111,8 @@ pub struct Opening {
     partitions: BTreeMap<String, BTreeMap<i32, Vec<Found>>>,
     strays: Vec<PathBuf>,
     deleted: Vec<PathBuf>,
+    /// Moves that the last run did not finish: where the partitions were to go.
+    moves: BTreeMap<(String, i32), (DirIndex, TopicId)>,
 }
 
 impl Opening {
@@ -110,10 +120,18 @@ impl Opening {
     #[must_use]
     pub fn new(identity: Arc<Identity>, inventories: Vec<Option<Inventory>>) -> Self {
         let mut partitions: BTreeMap<String, BTreeMap<i32, Vec<Found>>> = BTreeMap::new();
-        let mut deleted = Vec::new();
+        let (mut deleted, mut moves) = (Vec::new(), BTreeMap::new());
         for (index, inventory) in (0_u16..).zip(inventories) {
             let Some(inventory) = inventory else { continue };
             deleted.extend(inventory.deleted);
+            for copy in inventory.futures {
+                // What was copied may differ from what its original has become: the move begins anew.
+                deleted.push(copy.path);
+                if let Some(topic_id) = copy.topic_id {
+                    let partition = (copy.topic, copy.partition.0);
+                    moves.insert(partition, (DirIndex(index), topic_id));
+                }
+            }
             for known in inventory.partitions {
                 let of_topic = partitions.entry(known.topic.clone()).or_default();
                 of_topic.entry(known.partition.0).or_default().push(Found {
@@ -128,14 +146,17 @@ impl Opening {
             partitions,
             strays: Vec::new(),
             deleted,
+            moves,
         }
     }
 
-    /// Keeps what belongs to a partition of the image; the rest are strays.
+    /// Keeps what belongs to a partition of the image; the rest are strays. Of two directories of a partition, as a move leaves them that was
+    /// cut short, it is the one that the metadata names: until it names the new one, nothing is written there.
     ///
     /// # Errors
-    /// `PartitionTwice` when two directories could be the same partition's.
+    /// `PartitionTwice` when two directories could be the same partition's and the metadata names neither.
     pub fn settle(&mut self, image: &MetadataImage) -> Result<(), BootError> {
+        let identity = Arc::clone(&self.identity);
         for (topic, of_topic) in &mut self.partitions {
             if topic == METADATA_TOPIC {
                 continue;
@@ -147,6 +168,12 @@ impl Opening {
                 let strays = found.iter().filter(|found| !is_its(found));
                 self.strays.extend(strays.map(|f| f.path.clone()));
                 found.retain(is_its);
+                if found.len() > 1
+                    && let Some(id) = id
+                    && let Some(named) = named(image, &identity, id, partition)
+                {
+                    self.strays.extend(keep_named(found, named));
+                }
                 if let [one, other, ..] = &found[..] {
                     return Err(BootError::PartitionTwice {
                         path: one.path.clone(),
@@ -168,6 +195,13 @@ impl Opening {
     #[must_use]
     pub fn has_topics(&self) -> bool {
         self.partitions.keys().any(|topic| topic != METADATA_TOPIC)
+    }
+
+    /// Where a partition was being moved to when the last run ended.
+    #[must_use]
+    pub fn unfinished_move(&self, topic: &str, partition: i32, id: TopicId) -> Option<DirIndex> {
+        let (dir, topic_id) = self.moves.get(&(topic.to_owned(), partition))?;
+        (*topic_id == id).then_some(*dir)
     }
 
     /// Directories of deleted partitions, which only wait to be removed.
@@ -209,6 +243,38 @@ impl Opening {
         }
         places
     }
+}
+
+/// The log directory of this node in which the metadata says that a partition lies.
+fn named(
+    image: &MetadataImage,
+    identity: &Identity,
+    topic_id: TopicId,
+    partition: i32,
+) -> Option<DirIndex> {
+    let partition = PartitionId(partition);
+    let state = image.partition(TopicPartition {
+        topic_id,
+        partition,
+    })?;
+    identity.directory(state.directory(identity.node_id)?)
+}
+
+/// Keeps the directory that lies in `named`, if one does, with what the checkpoints of the others know of the partition; gives the paths of
+/// those.
+fn keep_named(found: &mut Vec<Found>, named: DirIndex) -> Vec<PathBuf> {
+    let Some(at) = found.iter().position(|found| found.dir == named) else {
+        return Vec::new();
+    };
+    let mut kept = found.swap_remove(at);
+    for other in found.iter() {
+        let known = &mut kept.known;
+        known.log_start = known.log_start.max(other.log_start);
+        known.high_watermark = known.high_watermark.max(other.high_watermark);
+    }
+    let paths = found.drain(..).map(|other| other.known.path).collect();
+    found.push(kept);
+    paths
 }
 
 /// The id of the topic of this name, when it has the partition.

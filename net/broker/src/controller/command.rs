@@ -7,7 +7,7 @@ use pelton_machine::controller::{
     TopicOutcomes, TopicPartitions,
 };
 use pelton_model::record_type::metadata::MetadataRecord;
-use pelton_model::{ErrorCode, TopicId, config};
+use pelton_model::{ErrorCode, TopicId, TopicPartition, config};
 
 use super::Controller;
 use crate::env::Env;
@@ -59,6 +59,8 @@ pub enum Command {
     AllocateProducerIds,
     /// A log directory of this node has failed.
     FailDirectory(TopicId),
+    /// A partition of this node lies in another log directory from now on.
+    AssignDirectory(TopicPartition, TopicId),
 }
 
 impl Command {
@@ -73,7 +75,8 @@ impl Command {
             | Self::ElectLeaders { .. }
             | Self::Reassign { .. }
             | Self::AllocateProducerIds
-            | Self::FailDirectory(_) => false,
+            | Self::FailDirectory(_)
+            | Self::AssignDirectory(..) => false,
         }
     }
 }
@@ -95,6 +98,8 @@ pub enum Answer {
     Reassigned(Vec<TopicOutcomes>),
     /// To `AllocateProducerIds`.
     ProducerIds(Result<ProducerIdBlock, Refusal>),
+    /// To `AssignDirectory`: whether this node has the partition.
+    Assigned(bool),
     /// To what nobody asked for.
     Done,
     /// The metadata log cannot be written, or the broker stops.
@@ -174,19 +179,29 @@ impl<E: Env> Controller<E> {
                 split(decision, Answer::Reassigned)
             }
             Command::FailDirectory(id) => {
+                let decision = controller::fail_directory(&image, shard.config.node_id, id);
+                split(decision, |()| Answer::Done)
+            }
+            Command::AssignDirectory(id, directory) => {
                 let node = shard.config.node_id;
-                split(controller::fail_directory(&image, node, id), |()| {
-                    Answer::Done
-                })
+                let decision = controller::assign_directory(&image, node, id, directory);
+                split(decision, Answer::Assigned)
             }
             Command::AllocateProducerIds => {
                 let node = shard.config.node_id;
-                match controller::allocate_producer_ids(&image, node, self.broker_epoch.get()) {
-                    Ok(decision) => split(decision, |block| Answer::ProducerIds(Ok(block))),
-                    Err(refusal) => (Vec::new(), Answer::ProducerIds(Err(refusal))),
-                }
+                let epoch = self.broker_epoch.get();
+                producer_ids(controller::allocate_producer_ids(&image, node, epoch))
             }
         }
+    }
+}
+
+fn producer_ids(
+    decided: Result<Decision<ProducerIdBlock>, Refusal>,
+) -> (Vec<MetadataRecord>, Answer) {
+    match decided {
+        Ok(decision) => split(decision, |block| Answer::ProducerIds(Ok(block))),
+        Err(refusal) => (Vec::new(), Answer::ProducerIds(Err(refusal))),
     }
 }
 

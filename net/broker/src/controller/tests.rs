@@ -128,6 +128,7 @@ impl Rig {
             partitions.push(found(topic, PathBuf::from(format!("/data/{topic}-0"))));
         }
         let inventory = Inventory {
+            futures: Vec::new(),
             meta: MetaProperties {
                 cluster_id: "c".to_owned(),
                 node_id: NODE,

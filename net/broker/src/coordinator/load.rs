@@ -106,7 +106,7 @@ impl<E: Env> Shard<E> {
                 tracing::error!(topic = hosted.kind.topic(), %partition, %error, "cannot load a coordinator: it does not serve");
                 hosted.phase.set(Phase::Failed);
                 if let LoadError::Read(ReadError::Storage(error)) = &error {
-                    self.blame(hosted.slot.dir, error);
+                    self.blame(hosted.slot.dir(), error);
                 }
             }
         }
@@ -130,7 +130,7 @@ impl<E: Env> Shard<E> {
                 at_least_one: true,
             };
             self.make_room(slot).await;
-            let read = slot.log.read(options).await.map_err(LoadError::Read)?;
+            let read = slot.log().read(options).await.map_err(LoadError::Read)?;
             if read.slices.is_empty() {
                 break;
             }

@@ -53,9 +53,8 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
         partitions.push(DescribeLogDirsPartition {
             partition_index: size.partition,
             partition_size: i64::try_from(size.size_bytes).unwrap_or(i64::MAX),
-            // A leader is never behind its own high watermark.
-            offset_lag: 0,
-            is_future_key: false,
+            offset_lag: size.offset_lag,
+            is_future_key: size.is_future,
         });
     }
     let mut results = Vec::new();
@@ -98,9 +97,7 @@ async fn described<E: Env>(
     directory: &Directory,
     topics: ByTopic,
 ) -> DescribeLogDirsResult {
-    let absolute = std::path::absolute(&directory.path);
-    let absolute = absolute.as_ref().unwrap_or(&directory.path);
-    let log_dir = Str::from(absolute.to_string_lossy());
+    let log_dir = Str::from(directory.absolute().to_string_lossy());
     let failed = |log_dir| DescribeLogDirsResult {
         error_code: ErrorCode::KafkaStorageError.code(),
         log_dir,

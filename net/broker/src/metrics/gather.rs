@@ -283,7 +283,7 @@ impl<E: Env> Shard<E> {
 
 fn partition_report<E: Env>(slot: &Slot<E>) -> PartitionReport {
     let state = slot.state.borrow();
-    let unsynced = slot.log.log_end().0 - slot.log.durable_end().0;
+    let unsynced = slot.log().log_end().0 - slot.log().durable_end().0;
     let count = |number: usize| number as u64;
     PartitionReport {
         topic: slot.topic.clone(),
@@ -294,10 +294,10 @@ fn partition_report<E: Env>(slot: &Slot<E>) -> PartitionReport {
         sums: PartitionSums {
             partitions: 1,
             offline: u64::from(state.is_offline()),
-            log_bytes: slot.log.size_bytes(),
-            segments: count(slot.log.segment_count()),
+            log_bytes: slot.log().size_bytes(),
+            segments: count(slot.log().segment_count()),
             unsynced_records: u64::try_from(unsynced).unwrap_or(0),
-            write_back_lag_bytes: slot.log.write_back_lag_bytes(),
+            write_back_lag_bytes: slot.log().write_back_lag_bytes(),
             queued_batches: count(slot.pending.borrow().len()),
         },
     }

@@ -355,11 +355,11 @@ impl<E: Env> Shard<E> {
     /// not hold up other partitions.
     async fn start_flush(self: &Rc<Self>, slot: Rc<Slot<E>>) {
         slot.is_dirty.set(false);
-        if slot.is_flushing.replace(true) {
+        if slot.is_held.get() || slot.is_flushing.replace(true) {
             return;
         }
         let queued = slot.queued_bytes();
-        if slot.sync.terms().may_wait() || slot.log.roll_wanted(queued) || slot.is_roll_due() {
+        if slot.sync.terms().may_wait() || slot.log().roll_wanted(queued) || slot.is_roll_due() {
             let shard = Rc::clone(self);
             self.net.spawn(TaskClass::Request, async move {
                 shard.flush(&slot).await;
@@ -370,9 +370,9 @@ impl<E: Env> Shard<E> {
         }
     }
 
-    /// Writes everything queued, also what is queued meanwhile.
-    async fn flush(self: &Rc<Self>, slot: &Rc<Slot<E>>) {
-        loop {
+    /// Writes everything queued, also what is queued meanwhile, unless the partition is held.
+    pub(crate) async fn flush(self: &Rc<Self>, slot: &Rc<Slot<E>>) {
+        while !slot.is_held.get() {
             let queued = std::mem::take(&mut *slot.pending.borrow_mut());
             if queued.is_empty() {
                 break;
@@ -418,7 +418,7 @@ impl<E: Env> Shard<E> {
     ) -> Result<(Progress, Written), StorageError> {
         if slot.state.borrow().is_offline() {
             return Err(StorageError::Failed {
-                path: slot.log.directory().to_owned(),
+                path: slot.log().directory().to_owned(),
             });
         }
         let (Some(first), Some(last)) = (facts.first(), facts.last()) else {
@@ -426,12 +426,15 @@ impl<E: Env> Shard<E> {
         };
         self.make_room(slot).await;
         let size_bytes = bytes.iter().map(Bytes::len).sum();
-        if slot.log.roll_wanted(size_bytes) || slot.log.roll_due(first.max_timestamp) {
-            slot.log.roll(slot.producer_snapshot()).await?;
+        if slot.log().roll_wanted(size_bytes) || slot.log().roll_due(first.max_timestamp) {
+            slot.log().roll(slot.producer_snapshot()).await?;
             self.sync_behind(slot);
         }
         let aborted = slot.take_aborted(last.last_offset.plus(1));
-        let next_offset = slot.log.append_with_aborted(bytes, facts, &aborted).await?;
+        let next_offset = slot
+            .log()
+            .append_with_aborted(bytes, facts, &aborted)
+            .await?;
         let mut written = self.written_now();
         if self.sync_appended(slot, next_offset).await? {
             written.synced = self.written_now().written;

@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. One log at a time for each shard, the dirtiest first; between two pieces of work everything else runs.
 //! 2. Reading, hashing, compressing and writing run on a thread of low priority (`Disk::background`), never on the shard.
-//! 3. Only records below the last stable offset are cleaned, in closed segments.
+//! 3. Only records below the last stable offset are cleaned, in closed segments, and none of a log that is being moved to another
+//!    directory: its copy could keep a record whose tombstone is gone.
 //! 4. A log that cannot be cleaned (damage, 2 GiB) is left alone until the next start, and said so once.
 //! 5. The cleaners of all shards share `log.cleaner.io.max.bytes.per.second` and the memory for key maps evenly.
 //!
@@ -42,6 +43,8 @@ const PAUSE_NS_MAX: u64 = 2_000_000;
 pub(crate) struct CleanState {
     /// Everything below was cleaned; `None` before the first pass.
     pub(crate) to: Cell<Option<Offset>>,
+    /// Whether a pass is under way.
+    pub(crate) is_running: Cell<bool>,
     /// Cleaning was given up until the next start.
     is_uncleanable: Cell<bool>,
 }
@@ -57,12 +60,13 @@ impl<E: Env> Slot<E> {
         // A log that lost its end is cleaned from its start: what lies there may be other records.
         self.cleaned
             .to
-            .set(to.filter(|to| *to <= self.log.log_end()));
+            .set(to.filter(|to| *to <= self.log().log_end()));
     }
 
     fn is_cleaned_at_all(&self) -> bool {
         self.config.borrow().cleanup_policy.compact
             && !self.cleaned.is_uncleanable.get()
+            && !self.is_moving.get()
             && !self.state.borrow().is_offline()
     }
 
@@ -70,7 +74,7 @@ impl<E: Env> Slot<E> {
     async fn plan_cleaning(&self, now: Timestamp) -> Result<Option<Plan>, StorageError> {
         let policy = policy(&self.config.borrow());
         let closed = self
-            .log
+            .log()
             .closed_segments(
                 policy.max_compaction_lag_ms < i64::MAX,
                 policy.min_compaction_lag_ms > 0,
@@ -79,9 +83,9 @@ impl<E: Env> Slot<E> {
         let last_stable = self.state.borrow().last_stable();
         let facts = LogFacts {
             closed: &closed,
-            active_base: self.log.active_base(),
-            log_start: self.log.log_start(),
-            log_end: self.log.log_end(),
+            active_base: self.log().active_base(),
+            log_start: self.log().log_start(),
+            log_end: self.log().log_end(),
             last_stable,
             cleaned_to: self.cleaned.to.get(),
         };
@@ -182,7 +186,19 @@ impl<E: Env> Shard<E> {
     /// Cleans a log; says whether that went well.
     async fn clean(self: &Rc<Self>, slot: &Rc<Slot<E>>, plan: Plan) -> bool {
         let started = self.net.now();
-        let mut pass = Pass::new(&slot.log, self.pass_options(slot, plan));
+        slot.cleaned.is_running.set(true);
+        let is_done = self.clean_some(slot, plan, started).await;
+        slot.cleaned.is_running.set(false);
+        is_done
+    }
+
+    async fn clean_some(
+        self: &Rc<Self>,
+        slot: &Rc<Slot<E>>,
+        plan: Plan,
+        started: Monotonic,
+    ) -> bool {
+        let mut pass = Pass::new(&slot.log(), self.pass_options(slot, plan));
         let result = self.run_pass(slot, &mut pass).await;
         match result {
             Ok(Some(cleaned)) => {
@@ -243,11 +259,12 @@ impl<E: Env> Shard<E> {
             self.settings().log_cleaner.io_max_bytes_per_second / f64::from(self.shard_count);
         let mut pace = Pace::new(share, self.net.now());
         loop {
-            if self.is_stopping.get() || self.slot(slot.id).is_none() {
+            let is_left = slot.is_moving.get() || self.slot(slot.id).is_none();
+            if self.is_stopping.get() || is_left {
                 return Ok(None);
             }
             let begun = self.net.now();
-            match pass.step(&slot.log, begun).await? {
+            match pass.step(&slot.log(), begun).await? {
                 Step::Done(cleaned) => return Ok(Some(cleaned)),
                 Step::Working { bytes } => {
                     self.net.yield_now().await;
@@ -285,7 +302,7 @@ impl<E: Env> Shard<E> {
 }
 
 /// A full disk, or a want of descriptors or memory: the log itself lost nothing.
-fn is_passing(error: &DiskError) -> bool {
+pub(super) fn is_passing(error: &DiskError) -> bool {
     const ENOSPC: i32 = 28;
     const EDQUOT: i32 = 122;
     let errno = error.source.raw_os_error();
@@ -309,14 +326,14 @@ fn tell_cleaned<E: Env>(slot: &Slot<E>, plan: Plan, cleaned: &Cleaned, ms: u64) 
 const BURST_MS: u64 = 100;
 
 /// Bytes per second.
-struct Pace {
+pub(super) struct Pace {
     bytes_per_second: f64,
     /// When what was spent so far is paid off.
     free_at: Monotonic,
 }
 
 impl Pace {
-    fn new(bytes_per_second: f64, now: Monotonic) -> Self {
+    pub(super) fn new(bytes_per_second: f64, now: Monotonic) -> Self {
         Self {
             bytes_per_second,
             free_at: now,
@@ -330,7 +347,7 @@ impl Pace {
         clippy::cast_precision_loss,
         reason = "a time that need not be exact; casts of floats saturate"
     )]
-    fn spend(&mut self, bytes: u64, now: Monotonic) -> Option<Monotonic> {
+    pub(super) fn spend(&mut self, bytes: u64, now: Monotonic) -> Option<Monotonic> {
         let cost_ns = (bytes as f64 * 1e9 / self.bytes_per_second.max(1.0)) as u64;
         let paid = self.free_at.max(now).0;
         self.free_at = Monotonic(paid.saturating_add(cost_ns));

@@ -120,14 +120,17 @@ impl<E: Env> Shard<E> {
         let slots = self.all_slots();
         let slots = slots
             .iter()
-            .filter(|slot| !self.directories.is_failed(slot.dir));
+            .filter(|slot| !self.directories.is_failed(slot.dir()));
         let sizes = slots.map(|slot| LogSize {
             topic: Arc::clone(&slot.topic),
             partition: slot.id.partition.0,
-            dir: slot.dir,
-            size_bytes: slot.log.size_bytes(),
+            dir: slot.dir(),
+            size_bytes: slot.log().size_bytes(),
+            // A leader is never behind its own high watermark.
+            offset_lag: 0,
+            is_future: false,
         });
-        sizes.collect()
+        sizes.chain(self.copy_sizes()).collect()
     }
 
     /// Whether a directory takes no new partitions, as the settings are now.
@@ -162,7 +165,7 @@ impl<E: Env> Shard<E> {
         if blame(error) != Blame::Directory && !slot.state.borrow().is_offline() {
             tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "the log failed: its partition is offline");
         }
-        self.blame(slot.dir, error);
+        self.blame(slot.dir(), error);
         // Also where the directory was known to have failed.
         self.take_offline(slot);
     }
@@ -238,6 +241,7 @@ impl<E: Env> Shard<E> {
     }
 
     fn after_failure(self: &Rc<Self>, dir: DirIndex) {
+        self.cancel_moves_to(dir);
         self.take_directory_offline(dir);
         self.report(dir);
     }
@@ -262,7 +266,7 @@ impl<E: Env> Shard<E> {
     fn take_directory_offline(self: &Rc<Self>, dir: DirIndex) {
         self.metadata_answers.clear();
         let slots: Vec<Rc<Slot<E>>> = self.all_slots();
-        let slots = slots.into_iter().filter(|slot| slot.dir == dir);
+        let slots = slots.into_iter().filter(|slot| slot.dir() == dir);
         let slots: Vec<Rc<Slot<E>>> = slots.collect();
         for slot in &slots {
             self.take_offline(slot);
@@ -270,7 +274,7 @@ impl<E: Env> Shard<E> {
         self.follow_coordinators();
         self.net.spawn(TaskClass::Background, async move {
             for slot in slots {
-                slot.log.release_failed().await;
+                slot.log().release_failed().await;
             }
         });
     }
@@ -278,7 +282,7 @@ impl<E: Env> Shard<E> {
     /// Everything that waits on the partition is answered KAFKA_STORAGE_ERROR; what is queued for it will be by its flush.
     pub(crate) fn take_offline(&self, slot: &Slot<E>) {
         slot.state.borrow_mut().go_offline();
-        slot.log.abandon();
+        slot.log().abandon();
         self.refuse_commits(slot.id, ErrorCode::KafkaStorageError);
         self.on_gone(slot.id);
     }

@@ -22,11 +22,10 @@ use pelton_storage::{Log, LogConfig, OpenOptions, StorageError};
 use pelton_transport::net::{Net, TaskClass};
 
 use super::Shard;
-use super::cleaner::CleanState;
 use super::directory::DirIndex;
 use super::message::{ImageUpdate, PartitionCheckpoint};
 use super::slot::Slot;
-use super::sync::{SyncState, for_each};
+use super::sync::for_each;
 use crate::boot::Opening;
 use crate::env::Env;
 
@@ -81,15 +80,16 @@ impl<E: Env> Shard<E> {
             .collect();
         for slot in deleted {
             self.slots.borrow_mut().remove(&slot.id);
+            self.cancel_move(slot.id);
             self.refuse_commits(slot.id, ErrorCode::UnknownTopicOrPartition);
             self.on_gone(slot.id);
             // Nothing is written to a failed directory: if it comes back, what lies there is a stray.
-            if self.directories.is_failed(slot.dir) {
+            if self.directories.is_failed(slot.dir()) {
                 continue;
             }
-            if let Err(error) = slot.log.delete(self.net.now()).await {
+            if let Err(error) = slot.log().delete(self.net.now()).await {
                 tracing::warn!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot delete the log");
-                self.blame(slot.dir, &error);
+                self.blame(slot.dir(), &error);
             }
         }
     }
@@ -136,12 +136,13 @@ impl<E: Env> Shard<E> {
     async fn let_in(self: &Rc<Self>) {
         for slot in self.arriving.take() {
             self.slots.borrow_mut().insert(slot.id, Rc::clone(&slot));
-            if self.directories.is_failed(slot.dir) {
+            if self.directories.is_failed(slot.dir()) {
                 // It failed while others were opened.
                 self.take_offline(&slot);
-                slot.log.release_failed().await;
+                slot.log().release_failed().await;
             }
         }
+        self.relocations.wake();
     }
 
     /// The shard stops: a log that lies there and was not opened must not pass for one that was closed.
@@ -208,6 +209,11 @@ impl<E: Env> Shard<E> {
                     .await;
                 if let Some(opening) = opening {
                     slot.resume_cleaning(opening);
+                    let partition = id.partition.0;
+                    let unfinished = opening.unfinished_move(&slot.topic, partition, id.topic_id);
+                    if let Some(to) = unfinished {
+                        self.relocations.begin_anew(id, to);
+                    }
                 }
                 self.arriving.borrow_mut().push(slot);
             }
@@ -258,23 +264,8 @@ impl<E: Env> Shard<E> {
         let leader_epoch = state.leader_epoch;
         let partition = Partition::new(state, offsets, min_isr, producers);
         let leads = partition.is_leader();
-        let slot = Rc::new(Slot {
-            id: place.id,
-            topic: place.name,
-            dir: place.dir,
-            state: std::cell::RefCell::new(partition),
-            log,
-            sync: SyncState::new(&config),
-            config: std::cell::RefCell::new(config),
-            aborted: std::cell::RefCell::default(),
-            pending: std::cell::RefCell::default(),
-            is_dirty: std::cell::Cell::new(false),
-            is_flushing: std::cell::Cell::new(false),
-            is_used: std::cell::Cell::new(false),
-            is_resting: std::cell::Cell::new(true),
-            cleaned: CleanState::default(),
-        });
-        if leads && let Err(error) = slot.log.assign_epoch(leader_epoch).await {
+        let slot = Rc::new(Slot::new(place, log, partition, config));
+        if leads && let Err(error) = slot.log().assign_epoch(leader_epoch).await {
             self.fail_log(&slot, &error);
         }
         self.sync_recovered(&slot).await;
@@ -330,7 +321,7 @@ impl<E: Env> Shard<E> {
             }
             Updated::Leader { progress, .. } => {
                 let epoch = slot.state.borrow().leader_epoch();
-                if let Err(error) = slot.log.assign_epoch(epoch).await {
+                if let Err(error) = slot.log().assign_epoch(epoch).await {
                     self.fail_log(slot, &error);
                 }
                 self.on_progress(slot.id, progress, usize::MAX);
@@ -356,7 +347,7 @@ impl<E: Env> Shard<E> {
                 continue;
             }
             let config = self.topic_config(image, &slot.topic);
-            slot.log.set_config(log_config(&config));
+            slot.log().set_config(log_config(&config));
             self.change_sync(&slot, &config);
             let min_isr = i32::try_from(config.min_insync_replicas).unwrap_or(i32::MAX);
             let progress = slot.state.borrow_mut().set_min_insync_replicas(min_isr);
@@ -393,7 +384,7 @@ impl<E: Env> Shard<E> {
 /// Where a partition's log lies.
 pub(crate) struct LogPlace {
     pub(crate) id: TopicPartition,
-    name: Arc<str>,
+    pub(crate) name: Arc<str>,
     pub(crate) dir: DirIndex,
     pub(crate) directory: PathBuf,
 }
@@ -420,7 +411,7 @@ fn unopened(
     }
 }
 
-fn log_config(config: &TopicConfig) -> LogConfig {
+pub(crate) fn log_config(config: &TopicConfig) -> LogConfig {
     LogConfig {
         segment_size_bytes_max: config.segment_bytes,
         index_interval_bytes: config.index_interval_bytes,

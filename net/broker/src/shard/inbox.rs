@@ -125,6 +125,7 @@ impl<E: Env> Shard<E> {
             }
             Request::Listen(addresses) => Response::Listening(boot::listen(self, &addresses)),
             Request::Producers(asked) => Response::Producers(self.producers(&asked)),
+            Request::Relocate(wanted) => Response::Relocating(self.relocate(&wanted).await),
             Request::Quorum => self.quorum_here(),
             Request::LogSizes => Response::LogSizes(self.log_sizes()),
             Request::Metrics(wanted) => {

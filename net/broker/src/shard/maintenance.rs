@@ -157,8 +157,8 @@ impl<E: Env> Shard<E> {
             let row = PartitionCheckpoint {
                 topic: Arc::clone(&slot.topic),
                 partition: slot.id.partition.0,
-                dir: slot.dir,
-                recovery_point: slot.log.recovery_point(),
+                dir: slot.dir(),
+                recovery_point: slot.log().recovery_point(),
                 log_start: state.log_start(),
                 high_watermark: state.high_watermark(),
                 cleaned_to: slot.cleaned.to.get(),
@@ -179,6 +179,7 @@ impl<E: Env> Shard<E> {
 
     /// Syncs and closes every log (at a stop).
     pub(crate) async fn close_logs(&self) -> Vec<PartitionCheckpoint> {
+        self.close_copies().await;
         let manifests = Manifests::default();
         let kept = Rc::clone(&manifests);
         let close = move |slot: Rc<super::slot::Slot<E>>| {
@@ -189,7 +190,7 @@ impl<E: Env> Shard<E> {
                     return;
                 }
                 let snapshot = slot.producer_snapshot();
-                if let Err(error) = slot.log.close(snapshot).await {
+                if let Err(error) = slot.log().close(snapshot).await {
                     tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot close the log");
                     slot.state.borrow_mut().go_offline();
                 }

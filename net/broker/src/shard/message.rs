@@ -141,6 +141,8 @@ pub enum Request {
     Listen(Vec<SocketAddr>),
     /// From a connection's shard to the owner: the producers that partitions remember. One for each DescribeProducers and owner.
     Producers(ProducersRequest),
+    /// From a connection's shard to the owner: partitions are to lie in other log directories. One for each AlterReplicaLogDirs and owner.
+    Relocate(Vec<(TopicPartition, DirIndex)>),
     /// From a connection's shard to the controller's: who keeps the metadata log. One for each DescribeQuorum.
     Quorum,
     /// From a connection's shard to every shard: the sizes of its logs. One for each DescribeLogDirs and shard.
@@ -192,6 +194,8 @@ pub enum Response {
     Listening(Result<(), String>),
     /// To [`Request::Producers`]: one for each partition, in order.
     Producers(Vec<Result<Vec<KnownProducer>, ErrorCode>>),
+    /// To [`Request::Relocate`]: whether each move has begun or is not needed, in order.
+    Relocating(Vec<ErrorCode>),
     /// To [`Request::Quorum`].
     Quorum(Box<QuorumState>),
     /// To [`Request::LogSizes`].
@@ -553,6 +557,10 @@ pub struct LogSize {
     pub dir: DirIndex,
     /// Bytes of its segments.
     pub size_bytes: u64,
+    /// How many offsets it lacks.
+    pub offset_lag: i64,
+    /// Whether it is a copy that is being made.
+    pub is_future: bool,
 }
 
 /// A partition's lines in the checkpoint files of its log directory.

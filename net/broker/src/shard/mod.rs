@@ -26,6 +26,7 @@ pub(crate) mod metadata;
 pub mod migration;
 pub mod progress;
 pub(crate) mod read;
+pub(crate) mod relocation;
 pub(crate) mod rest;
 pub(crate) mod retention;
 mod session;
@@ -64,6 +65,7 @@ use self::message::{PartitionCheckpoint, WatchId};
 use self::metadata::MetadataAnswers;
 use self::migration::Moves;
 use self::progress::Progress;
+use self::relocation::Relocations;
 use self::retention::LogStartWaiters;
 use self::slot::Slot;
 use self::sync::{CreatedIn, Unsynced};
@@ -160,6 +162,8 @@ pub struct Shard<E: Env> {
     last_config: RefCell<Option<Arc<TopicConfig>>>,
     /// How far the start is.
     pub(crate) opening: Progress,
+    /// Moves between log directories.
+    pub(crate) relocations: Relocations<E>,
 }
 
 /// Partitions that maintenance looks at before other tasks run: some tens of microseconds on a cold cache.
@@ -239,6 +243,7 @@ impl<E: Env> Shard<E> {
             last_name: RefCell::new(Arc::from("")),
             last_config: RefCell::default(),
             opening: Progress::default(),
+            relocations: Relocations::default(),
             config,
             net,
         })

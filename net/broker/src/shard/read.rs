@@ -91,7 +91,8 @@ impl<E: Env> Shard<E> {
             at_least_one: is_first,
         };
         self.make_room(&slot).await;
-        let result = match slot.log.read(options).await {
+        let log = slot.log();
+        let result = match log.read(options).await {
             Ok(result) => result,
             Err(error) => return ReadOutcome::refused(self.read_error(&slot, &error)),
         };
@@ -99,7 +100,7 @@ impl<E: Env> Shard<E> {
         let mut outcome = outcome_of(&slot, result);
         if let Some(end) = end {
             // Everything below the last stable offset has its entry: it was written before the marker.
-            match slot.log.aborted(item.offset, end).await {
+            match log.aborted(item.offset, end).await {
                 Ok(aborted) => {
                     let named = aborted
                         .iter()
@@ -173,7 +174,7 @@ impl<E: Env> Shard<E> {
         let nothing = answer(Offset::NONE, Timestamp::NONE, LeaderEpoch::NONE);
         match query.position {
             OffsetPosition::Earliest => {
-                let epoch = slot.log.epoch_at(log_start).unwrap_or(LeaderEpoch::NONE);
+                let epoch = slot.log().epoch_at(log_start).unwrap_or(LeaderEpoch::NONE);
                 Ok(answer(log_start, Timestamp::NONE, epoch))
             }
             OffsetPosition::Latest => Ok(answer(end, Timestamp::NONE, epoch)),
@@ -199,11 +200,11 @@ impl<E: Env> Shard<E> {
         const TURNS_MAX: usize = 8;
         for _ in 0..TURNS_MAX {
             let found = match position {
-                OffsetPosition::Time(timestamp) => slot.log.offset_for_timestamp(timestamp).await,
+                OffsetPosition::Time(timestamp) => slot.log().offset_for_timestamp(timestamp).await,
                 OffsetPosition::MaxTimestamp
                 | OffsetPosition::Earliest
                 | OffsetPosition::Latest
-                | OffsetPosition::LatestTiered => slot.log.offset_of_max_timestamp().await,
+                | OffsetPosition::LatestTiered => slot.log().offset_of_max_timestamp().await,
             };
             let found = found.map_err(|error| self.storage_error(slot, &error))?;
             let log_start = slot.state.borrow().log_start();
@@ -231,7 +232,7 @@ impl<E: Env> Shard<E> {
         if let Err(refused) = slot.state.borrow().check_epoch(query.current_leader_epoch) {
             return unknown(refused_code(refused));
         }
-        match slot.log.end_offset_for_epoch(query.leader_epoch) {
+        match slot.log().end_offset_for_epoch(query.leader_epoch) {
             Some(end) => EpochEndAnswer {
                 error: ErrorCode::None,
                 leader_epoch: end.epoch,
@@ -299,7 +300,7 @@ impl<E: Env> Shard<E> {
                     tracing::warn!(topic = %slot.topic, partition = %slot.id.partition, %error, untold, "a read failed");
                 }
                 // A device that cannot be read is as good as gone, as in Kafka.
-                self.blame(slot.dir, error);
+                self.blame(slot.dir(), error);
                 ErrorCode::KafkaStorageError
             }
         }
@@ -314,7 +315,7 @@ fn diverging<E: Env>(
     if item.last_fetched_epoch == LeaderEpoch::NONE {
         return Ok(None);
     }
-    let end = slot.log.end_offset_for_epoch(item.last_fetched_epoch);
+    let end = slot.log().end_offset_for_epoch(item.last_fetched_epoch);
     let end = end.ok_or(ErrorCode::OffsetOutOfRange)?;
     let parts = end.epoch < item.last_fetched_epoch || end.end_offset < item.offset;
     Ok(parts.then_some((end.epoch, end.end_offset)))

@@ -58,7 +58,7 @@ impl<E: Env> Shard<E> {
     }
 
     async fn rest_log(self: &Rc<Self>, slot: &Rc<Slot<E>>) {
-        if let Err(error) = slot.log.rest().await {
+        if let Err(error) = slot.log().rest().await {
             if !matches!(error, StorageError::Closed { .. }) {
                 self.fail_log(slot, &error);
                 return;
@@ -96,11 +96,11 @@ impl<E: Env> Shard<E> {
         let cooled: Vec<Rc<Slot<E>>> = {
             // What is prepared is so in an open file.
             let open = self.open_logs.borrow();
-            let cooled = open.iter().filter(|slot| slot.log.has_cooled());
+            let cooled = open.iter().filter(|slot| slot.log().has_cooled());
             cooled.cloned().collect()
         };
         for slot in cooled {
-            if let Err(error) = slot.log.cool().await {
+            if let Err(error) = slot.log().cool().await {
                 tracing::debug!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot cut a prepared tail");
             }
         }

@@ -86,7 +86,7 @@ impl<E: Env> Shard<E> {
             instant: self.net.now(),
             high_watermark,
         };
-        match slot.log.retain(terms, || slot.producer_snapshot()).await {
+        match slot.log().retain(terms, || slot.producer_snapshot()).await {
             Ok(retained) => {
                 let deleted = &self.metrics.counters.retention_segments;
                 deleted.add(retained.deleted as u64);
@@ -108,7 +108,7 @@ impl<E: Env> Shard<E> {
     }
 
     fn on_retention_error(self: &Rc<Self>, slot: &Rc<Slot<E>>, error: &StorageError) {
-        if slot.log.is_failed() {
+        if slot.log().is_failed() {
             self.fail_log(slot, error);
         } else if !matches!(error, StorageError::Closed { .. }) {
             tracing::warn!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot tell what is past its retention");
@@ -159,7 +159,7 @@ impl<E: Env> Shard<E> {
             }
             to
         };
-        match slot.log.advance_log_start(to, self.net.now()).await {
+        match slot.log().advance_log_start(to, self.net.now()).await {
             Ok(log_start) => {
                 self.on_log_start(&slot, log_start);
                 Ok(log_start)

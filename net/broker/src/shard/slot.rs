@@ -3,6 +3,7 @@
 //! Invariant: batches are written in the order of their plans: `pending` is a queue, and one flush at a time empties it.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use pelton_storage::{Log, LogManifest};
 use super::append::Pending;
 use super::cleaner::CleanState;
 use super::directory::DirIndex;
+use super::image::LogPlace;
 use super::message::LeaderHint;
 use super::sync::SyncState;
 use crate::env::Env;
@@ -23,10 +25,11 @@ use crate::env::Env;
 pub(crate) struct Slot<E: Env> {
     pub(crate) id: TopicPartition,
     pub(crate) topic: Arc<str>,
-    /// The log directory that holds it.
-    pub(crate) dir: DirIndex,
+    /// The log directory that holds it; another after a move.
+    dir: Cell<DirIndex>,
     pub(crate) state: RefCell<Partition>,
-    pub(crate) log: Log<E::Disk>,
+    /// Replaced whole by a move.
+    log: RefCell<Rc<Log<E::Disk>>>,
     pub(crate) config: RefCell<Arc<TopicConfig>>,
     pub(crate) sync: SyncState,
     pub(crate) pending: RefCell<Vec<Pending>>,
@@ -36,6 +39,10 @@ pub(crate) struct Slot<E: Env> {
     pub(crate) is_dirty: Cell<bool>,
     /// Whether a flush is under way.
     pub(crate) is_flushing: Cell<bool>,
+    /// Whether a copy of the log is made in another directory.
+    pub(crate) is_moving: Cell<bool>,
+    /// Whether no flush may begin: the copy takes the log's place.
+    pub(crate) is_held: Cell<bool>,
     /// Whether the log was used since its files were last considered.
     pub(crate) is_used: Cell<bool>,
     /// Whether the log holds no files.
@@ -45,6 +52,49 @@ pub(crate) struct Slot<E: Env> {
 }
 
 impl<E: Env> Slot<E> {
+    /// A partition with nothing queued, whose log holds no files.
+    pub(crate) fn new(
+        place: LogPlace,
+        log: Log<E::Disk>,
+        state: Partition,
+        config: Arc<TopicConfig>,
+    ) -> Self {
+        Self {
+            id: place.id,
+            topic: place.name,
+            dir: Cell::new(place.dir),
+            state: RefCell::new(state),
+            log: RefCell::new(Rc::new(log)),
+            sync: SyncState::new(&config),
+            config: RefCell::new(config),
+            aborted: RefCell::default(),
+            pending: RefCell::default(),
+            is_dirty: Cell::new(false),
+            is_flushing: Cell::new(false),
+            is_moving: Cell::new(false),
+            is_held: Cell::new(false),
+            is_used: Cell::new(false),
+            is_resting: Cell::new(true),
+            cleaned: CleanState::default(),
+        }
+    }
+
+    /// The log directory that holds it.
+    pub(crate) fn dir(&self) -> DirIndex {
+        self.dir.get()
+    }
+
+    /// Its log. Whoever awaits may find another one afterwards.
+    pub(crate) fn log(&self) -> Rc<Log<E::Disk>> {
+        Rc::clone(&self.log.borrow())
+    }
+
+    /// Puts `log`, in `dir`, in the place of the one that was, which is returned.
+    pub(crate) fn replace_log(&self, log: Log<E::Disk>, dir: DirIndex) -> Rc<Log<E::Disk>> {
+        self.dir.set(dir);
+        self.log.replace(Rc::new(log))
+    }
+
     /// Who leads, for clients that are wrong about it.
     pub(crate) fn leader_hint(&self) -> LeaderHint {
         let state = self.state.borrow();
@@ -67,7 +117,9 @@ impl<E: Env> Slot<E> {
     pub(crate) async fn manifest(&self) -> Option<LogManifest> {
         let producers = self.state.borrow().producers().rows();
         let partition = self.id.partition;
-        self.log.manifest(&self.topic, partition, &producers).await
+        self.log()
+            .manifest(&self.topic, partition, &producers)
+            .await
     }
 
     /// Whether the first batch that waits to be written is too young for the active segment.
@@ -75,7 +127,7 @@ impl<E: Env> Slot<E> {
         let pending = self.pending.borrow();
         let mut facts = pending.iter().filter_map(|queued| queued.write.as_ref());
         let first = facts.next();
-        first.is_some_and(|(_, facts)| self.log.roll_due(facts.max_timestamp))
+        first.is_some_and(|(_, facts)| self.log().roll_due(facts.max_timestamp))
     }
 
     /// Bytes that wait to be written.

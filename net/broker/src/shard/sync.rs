@@ -138,8 +138,8 @@ impl<E: Env> Shard<E> {
         next_offset: Offset,
     ) -> Result<bool, StorageError> {
         let terms = slot.sync.terms.get();
-        if terms.may_wait() && terms.must_wait(next_offset.0 - slot.log.durable_end().0) {
-            self.timed(slot.log.sync_records()).await?;
+        if terms.may_wait() && terms.must_wait(next_offset.0 - slot.log().durable_end().0) {
+            self.timed(slot.log().sync_records()).await?;
             return Ok(true);
         } else if terms.is_timed() {
             self.list_unsynced(slot);
@@ -172,7 +172,7 @@ impl<E: Env> Shard<E> {
     pub(crate) fn change_sync(&self, slot: &Rc<Slot<E>>, config: &TopicConfig) {
         let terms = SyncTerms::of(config);
         slot.sync.terms.set(terms);
-        if terms.is_timed() && slot.log.durable_end() < slot.log.log_end() {
+        if terms.is_timed() && slot.log().durable_end() < slot.log().log_end() {
             self.list_unsynced(slot);
         }
     }
@@ -180,12 +180,12 @@ impl<E: Env> Shard<E> {
     /// Makes durable what an unclean stop left, where records count only when they are: a record sent again would be answered as
     /// appended.
     pub(crate) async fn sync_recovered(self: &Rc<Self>, slot: &Rc<Slot<E>>) {
-        let unsynced = slot.log.log_end().0 - slot.log.durable_end().0;
+        let unsynced = slot.log().log_end().0 - slot.log().durable_end().0;
         if unsynced == 0 || !slot.sync.terms.get().must_wait(unsynced) {
             return;
         }
-        let synced = self.timed(slot.log.sync_records()).await;
-        let rested = slot.log.rest().await;
+        let synced = self.timed(slot.log().sync_records()).await;
+        let rested = slot.log().rest().await;
         if let Err(error) = synced.and(rested) {
             self.fail_log(slot, &error);
         }
@@ -209,7 +209,7 @@ impl<E: Env> Shard<E> {
                 return true;
             }
             slot.sync.unsynced_since.set(None);
-            if deadline.is_some() && slot.log.durable_end() < slot.log.log_end() {
+            if deadline.is_some() && slot.log().durable_end() < slot.log().log_end() {
                 due.push(Rc::clone(slot));
             }
             false
@@ -259,7 +259,7 @@ impl<E: Env> Shard<E> {
 
     async fn sync_log(self: &Rc<Self>, slot: &Rc<Slot<E>>) {
         self.make_room(slot).await;
-        let Err(error) = self.timed(slot.log.sync()).await else {
+        let Err(error) = self.timed(slot.log().sync()).await else {
             return;
         };
         // Closed by a stop, which syncs by itself, or deleted: nothing has failed.

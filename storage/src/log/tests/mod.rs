@@ -10,6 +10,7 @@ mod files;
 mod lookup;
 mod manifest;
 mod model;
+mod moves;
 mod recovery;
 mod retention;
 mod start;

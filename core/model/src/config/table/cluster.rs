@@ -93,7 +93,7 @@ broker_keys! {
     "process.roles" List null (one_of "broker" "controller") High ReadOnly Served
         "What this process is: broker, controller, or both.";
     hidden "replica.alter.log.dirs.io.max.bytes.per.second" Long "9223372036854775807" (min 0)
-        Medium PerBroker Ignored
+        Medium PerBroker Served
         "Bytes per second of moves between log directories.";
     "replica.fetch.backoff.ms" Int "1000" (min 0) Medium ReadOnly Ignored
         "A follower's wait after a failed fetch.";
