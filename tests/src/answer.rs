@@ -3,14 +3,17 @@
 //! A line is `ok` or the error codes that are not zero, in the order of the answer, then details after semicolons:
 //! `OffsetOutOfRange; high -1; stable -1; start -1; bytes 0`. Nothing here is Pelton's code.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use kafka_protocol::error::ParseResponseErrorCode;
 use kafka_protocol::messages::{
     AlterConfigsResponse, ApiKey, ApiVersionsResponse, CreatePartitionsResponse,
     CreateTopicsResponse, DeleteRecordsResponse, DeleteTopicsResponse, DescribeClusterResponse,
     DescribeConfigsResponse, DescribeLogDirsResponse, FetchResponse,
-    IncrementalAlterConfigsResponse, InitProducerIdResponse, ListOffsetsResponse, MetadataResponse,
-    OffsetForLeaderEpochResponse, ProduceResponse, ResponseHeader,
+    IncrementalAlterConfigsResponse, InitProducerIdResponse, ListConfigResourcesResponse,
+    ListOffsetsResponse, MetadataResponse, OffsetForLeaderEpochResponse, ProduceResponse,
+    ResponseHeader, UpdateFeaturesResponse,
 };
 use kafka_protocol::protocol::Decodable;
 
@@ -83,6 +86,16 @@ pub fn summary(api: ApiKey, version: i16, frame: &[u8]) -> String {
         ApiKey::OffsetForLeaderEpoch => {
             decode(api, version, frame).map(|answer| offset_for_leader_epoch(&answer))
         }
+        ApiKey::UpdateFeatures => {
+            decode::<UpdateFeaturesResponse>(api, version, frame).map(|answer| {
+                let results = answer.results.iter().map(|one| one.error_code);
+                let errors = std::iter::once(answer.error_code).chain(results);
+                format!("{}; results {}", codes(errors), answer.results.len())
+            })
+        }
+        ApiKey::ListConfigResources => {
+            decode(api, version, frame).map(|answer| config_resources(&answer))
+        }
         other => crate::admin::summary(other, version, frame),
     };
     line.unwrap_or_else(|error| format!("an answer that does not decode ({error})"))
@@ -112,6 +125,12 @@ fn per_topic(errors: impl ExactSizeIterator<Item = i16>) -> String {
 fn per_resource(errors: impl ExactSizeIterator<Item = i16>) -> String {
     let count = errors.len();
     format!("{}; resources {count}", codes(errors))
+}
+
+/// The errors, and of which types there are resources.
+fn config_resources(answer: &ListConfigResourcesResponse) -> String {
+    let kinds: BTreeSet<i8> = answer.config_resources.iter().map(|one| one.resource_type).collect();
+    format!("{}; types {kinds:?}", codes([answer.error_code]))
 }
 
 /// A version that the broker does not know is answered in the layout of version 0.

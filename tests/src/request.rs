@@ -495,3 +495,24 @@ pub fn incremental_alter_configs(
     });
     request(44, version, flexible, &body.bool(validate_only).tags().into_bytes())
 }
+
+/// UpdateFeatures (57): features, their new levels, and Kafka's number of the kind of change.
+#[must_use]
+pub fn update_features(version: i16, updates: &[(&str, i16, i8)], validate_only: bool) -> Vec<u8> {
+    let body = Body::new(true).i32(5000).array(updates, |body, (name, level, kind)| {
+        let body = body.string(name).i16(*level);
+        // Version 0 says only whether the level may fall.
+        let body = if version == 0 { body.bool(*kind != 1) } else { body.i8(*kind) };
+        body.tags()
+    });
+    let body = if version >= 1 { body.bool(validate_only) } else { body };
+    request(57, version, true, &body.tags().into_bytes())
+}
+
+/// ListConfigResources (74).
+#[must_use]
+pub fn list_config_resources(version: i16, kinds: &[i8]) -> Vec<u8> {
+    let body = Body::new(true);
+    let body = if version >= 1 { body.array(kinds, |body, kind| body.i8(*kind)) } else { body };
+    request(74, version, true, &body.tags().into_bytes())
+}

@@ -42,6 +42,8 @@ pub const PRODUCER_ID_BLOCK_IDS: i64 = 1_000;
 pub const TOPIC_ID_DRAWS_MAX: usize = 100;
 /// Kafka's bound on a config value, in bytes.
 pub const CONFIG_VALUE_BYTES_MAX: usize = 32_767;
+/// Groups that may have a configuration of their own, and client metrics subscriptions.
+pub const CONFIG_RESOURCES_MAX: usize = 100_000;
 /// Values that one request may change in the configurations of all its resources, as Kafka's controller.
 pub const CONFIG_RECORDS_PER_REQUEST_MAX: usize = 10_000;
 /// Bytes of all those names and values: one batch of the metadata log holds them.
@@ -118,10 +120,16 @@ pub const GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS: i32 = 5 * 60 * 1000;
 pub const GROUP_DEADLINES_PER_TICK_MAX: usize = 256;
 /// Tombstones of expired offsets and groups that a group coordinator writes in one go.
 pub const GROUP_TOMBSTONES_PER_TICK_MAX: usize = 1_000;
+/// Committed offsets, and groups, that a group coordinator looks at in one go, be it for what expired or for a deleted topic.
+pub const GROUP_LOOKS_PER_TICK_MAX: usize = 10_000;
+/// Groups that a group coordinator deletes in one go; with more to write than `GROUP_TOMBSTONES_PER_TICK_MAX`, fewer.
+pub const GROUPS_DELETED_PER_TICK_MAX: usize = 256;
 /// The rest of a group coordinator between two goes at what expired.
 pub const GROUP_EXPIRATION_PAUSE_MS: u64 = 10;
 /// Producers that one answer to DescribeProducers tells of; of the partition that passes the bound all are told.
 pub const PRODUCERS_PER_ANSWER_MAX: usize = 500_000;
+/// Batches that one shard reads for a scrape, to tell how old unread records are.
+pub const LAG_READS_MAX: usize = 256;
 /// Connections to the metrics port that are served at once; more wait to be accepted.
 pub const METRICS_CONNECTIONS_MAX: usize = 16;
 /// Bytes of an HTTP request's head.

@@ -55,6 +55,9 @@ use crate::message::incremental_alter_configs::{
 use crate::message::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use crate::message::join_group::{JoinGroupRequest, JoinGroupResponse};
 use crate::message::leave_group::{LeaveGroupRequest, LeaveGroupResponse};
+use crate::message::list_config_resources::{
+    ListConfigResourcesRequest, ListConfigResourcesResponse,
+};
 use crate::message::list_groups::{ListGroupsRequest, ListGroupsResponse};
 use crate::message::list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
 use crate::message::list_partition_reassignments::{
@@ -72,6 +75,7 @@ use crate::message::produce::{ProduceRequest, ProduceResponse};
 use crate::message::sync_group::{SyncGroupRequest, SyncGroupResponse};
 use crate::message::txn_offset_commit::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
 use crate::message::unregister_broker::{UnregisterBrokerRequest, UnregisterBrokerResponse};
+use crate::message::update_features::{UpdateFeaturesRequest, UpdateFeaturesResponse};
 use crate::message::write_txn_markers::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 
 /// An API that is served.
@@ -156,6 +160,8 @@ pub enum ApiKey {
     OffsetDelete = 47,
     /// Who keeps the metadata log.
     DescribeQuorum = 55,
+    /// Changes levels of features.
+    UpdateFeatures = 57,
     /// Who is in the cluster.
     DescribeCluster = 60,
     /// Which producers a partition remembers.
@@ -170,6 +176,8 @@ pub enum ApiKey {
     ConsumerGroupHeartbeat = 68,
     /// Consumer groups with their members.
     ConsumerGroupDescribe = 69,
+    /// Which resources have a configuration.
+    ListConfigResources = 74,
     /// Topics, a page at a time.
     DescribeTopicPartitions = 75,
 }
@@ -262,7 +270,7 @@ impl ApiRow {
     }
 }
 
-static TABLE: [ApiRow; 47] = [
+static TABLE: [ApiRow; 49] = [
     ApiRow {
         advertised_min: 0,
         ..ApiRow::of::<ProduceRequest, ProduceResponse>(ApiKey::Produce, "Produce", Class::Produce)
@@ -445,6 +453,11 @@ static TABLE: [ApiRow; 47] = [
         "DescribeQuorum",
         Class::Barrier,
     ),
+    ApiRow::of::<UpdateFeaturesRequest, UpdateFeaturesResponse>(
+        ApiKey::UpdateFeatures,
+        "UpdateFeatures",
+        Class::Barrier,
+    ),
     ApiRow::of::<DescribeClusterRequest, DescribeClusterResponse>(
         ApiKey::DescribeCluster,
         "DescribeCluster",
@@ -478,6 +491,11 @@ static TABLE: [ApiRow; 47] = [
     ApiRow::of::<ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse>(
         ApiKey::ConsumerGroupDescribe,
         "ConsumerGroupDescribe",
+        Class::Barrier,
+    ),
+    ApiRow::of::<ListConfigResourcesRequest, ListConfigResourcesResponse>(
+        ApiKey::ListConfigResources,
+        "ListConfigResources",
         Class::Barrier,
     ),
     ApiRow::of::<DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse>(

@@ -58,6 +58,9 @@ use crate::message::incremental_alter_configs::{
 use crate::message::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use crate::message::join_group::{JoinGroupRequest, JoinGroupResponse};
 use crate::message::leave_group::{LeaveGroupRequest, LeaveGroupResponse};
+use crate::message::list_config_resources::{
+    ListConfigResourcesRequest, ListConfigResourcesResponse,
+};
 use crate::message::list_groups::{ListGroupsRequest, ListGroupsResponse};
 use crate::message::list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
 use crate::message::list_partition_reassignments::{
@@ -75,6 +78,7 @@ use crate::message::produce::{ProduceRequest, ProduceResponse};
 use crate::message::sync_group::{SyncGroupRequest, SyncGroupResponse};
 use crate::message::txn_offset_commit::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
 use crate::message::unregister_broker::{UnregisterBrokerRequest, UnregisterBrokerResponse};
+use crate::message::update_features::{UpdateFeaturesRequest, UpdateFeaturesResponse};
 use crate::message::write_txn_markers::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 use crate::metadata_record::{self, LogRecord};
 
@@ -211,6 +215,10 @@ static TARGETS: &[Target] = &[
     Target::of::<UnregisterBrokerResponse>(),
     Target::of::<DescribeTopicPartitionsRequest>(),
     Target::of::<DescribeTopicPartitionsResponse>(),
+    Target::of::<UpdateFeaturesRequest>(),
+    Target::of::<UpdateFeaturesResponse>(),
+    Target::of::<ListConfigResourcesRequest>(),
+    Target::of::<ListConfigResourcesResponse>(),
 ];
 
 /// All requests and responses.

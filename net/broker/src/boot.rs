@@ -44,7 +44,9 @@ pub use self::opening::{Directory, Endpoint, Found, Identity, Opening};
 pub(crate) use self::stop::await_peers;
 use crate::controller::{self, Controller, LoadOptions, METADATA_TOPIC};
 use crate::env::Env;
+use crate::loggers::Loggers;
 use crate::metrics;
+use crate::shard::Outside;
 use crate::shard::directory::DirIndex;
 use crate::shard::gate::ConnectionGate;
 use crate::shard::message::{PartitionCheckpoint, Request, Response};
@@ -65,6 +67,8 @@ pub struct Start<E: Env> {
     pub memory_bytes: u64,
     /// Where all shards of the process count their connections.
     pub gate: Arc<ConnectionGate>,
+    /// The process' log.
+    pub loggers: Arc<dyn Loggers>,
 }
 
 /// What the controller's shard reports when the broker serves.
@@ -89,7 +93,11 @@ pub async fn run<E: Env>(
 ) -> Result<(), BootError> {
     let config = Arc::clone(&start.config);
     let sizes = request_budget(&start);
-    let shard = Shard::<E>::new(config, start.net, start.disk, start.mesh, sizes, start.gate);
+    let outside = Outside {
+        gate: start.gate,
+        loggers: start.loggers,
+    };
+    let shard = Shard::<E>::new(config, start.net, start.disk, start.mesh, sizes, outside);
     spawn_tasks(&shard);
     if shard.id != CONTROLLER_SHARD {
         stop.await;

@@ -20,9 +20,10 @@ use crate::handler::{
     delete_topics, describe_cluster, describe_configs, describe_groups, describe_log_dirs,
     describe_producers, describe_quorum, describe_topic_partitions, describe_transactions,
     elect_leaders, end_txn, fetch, find_coordinator, heartbeat, init_producer_id, join_group,
-    leave_group, list_groups, list_offsets, list_partition_reassignments, list_transactions,
-    metadata, offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, sync_group,
-    txn_offset_commit, unregister_broker, write_txn_markers,
+    leave_group, list_config_resources, list_groups, list_offsets, list_partition_reassignments,
+    list_transactions, metadata, offset_commit, offset_delete, offset_fetch,
+    offset_for_leader_epoch, sync_group, txn_offset_commit, unregister_broker, update_features,
+    write_txn_markers,
 };
 
 /// A request whose header is understood.
@@ -212,6 +213,8 @@ async fn handled<E: Env>(client: &Client<E>, asked: &Request, key: ApiKey) -> Ha
         ApiKey::TxnOffsetCommit => txn_offset_commit::handle(client, asked).await,
         ApiKey::DescribeTransactions => describe_transactions::handle(client, asked).await,
         ApiKey::ListTransactions => list_transactions::handle(client, asked).await,
+        ApiKey::UpdateFeatures => update_features::handle(client, asked).await,
+        ApiKey::ListConfigResources => list_config_resources::handle(client, asked),
         ApiKey::OffsetCommit => offset_commit::handle(client, asked).await,
         ApiKey::OffsetFetch => offset_fetch::handle(client, asked).await,
         ApiKey::FindCoordinator => find_coordinator::handle(client, asked).await,

@@ -14,6 +14,7 @@ pub(crate) mod dispatch;
 pub mod env;
 mod face;
 pub(crate) mod handler;
+pub mod loggers;
 pub mod metrics;
 pub(crate) mod repeats;
 pub mod shard;

@@ -10,6 +10,7 @@
 mod allocator;
 mod args;
 mod client;
+mod config;
 mod consume;
 mod doctor;
 mod error;
@@ -25,9 +26,12 @@ mod slow;
 mod topic;
 mod transaction;
 
+use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use pelton_broker::loggers::Loggers;
 
 use crate::args::{Cli, Command};
 use crate::error::CliError;
@@ -36,8 +40,8 @@ use crate::error::CliError;
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse_from(args::with_default_command(std::env::args_os().collect()));
-    logging::start(cli.log_level());
-    match run(cli.command) {
+    let loggers = logging::start(cli.log_level());
+    match run(cli.command, loggers) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::error_line(&error.to_string());
@@ -46,16 +50,25 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<(), CliError> {
+fn run(command: Command, loggers: Arc<dyn Loggers>) -> Result<(), CliError> {
     match command {
-        Command::Serve(args) => serve::run(&args),
+        Command::Serve(args) => serve::run(&args, loggers),
         Command::Topic(command) => topic::run(command),
         Command::Group(command) => group::run(command),
         Command::Txn(command) => transaction::run(command),
+        Command::Config(command) => config::run(command),
         Command::Produce(args) => produce::run(&args),
         Command::Consume(args) => consume::run(&args),
         Command::Latency(args) => latency::run(&args),
         Command::Slow(args) => slow::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Completions(args) => output::written(completions(args.shell)),
     }
+}
+
+/// Prints the shell's script.
+fn completions(shell: clap_complete::Shell) -> std::io::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "pelton", &mut script);
+    std::io::stdout().lock().write_all(&script)
 }

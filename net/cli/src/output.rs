@@ -85,6 +85,11 @@ pub(crate) fn written(outcome: io::Result<()>) -> Result<(), CliError> {
     }
 }
 
+/// Writes to stdout.
+pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    written(io::stdout().lock().write_all(text.as_bytes()))
+}
+
 /// Writes the line of a failed command to stderr.
 pub(crate) fn error_line(message: &str) {
     if !message.is_empty() {

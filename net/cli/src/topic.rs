@@ -1,18 +1,19 @@
-//! `pelton topic`: create, list, describe, delete.
-
-use std::io::Write;
+//! `pelton topic`: create, list, describe, alter, delete.
 
 use pelton_client::{
-    Admin, Client, ClientError, ListedOffset, NewTopic, OffsetQuery, PartitionMetadata, Str,
-    TopicMetadata,
+    Admin, Client, ClientError, ConfigChange, ConfigEntry, ConfigResource, ListedOffset, NewTopic,
+    OffsetQuery, PartitionMetadata, Str, TopicMetadata,
 };
 use pelton_model::ErrorCode;
+use pelton_model::config::described::Source;
 use pelton_transport::ring::RingNet;
 
-use crate::args::{CreateArgs, DeleteArgs, DescribeArgs, ListArgs, TopicCommand};
+use crate::args::{
+    AlterArgs, CreateArgs, DeleteArgs, DescribeArgs, ListArgs, Output, TopicCommand,
+};
 use crate::client;
 use crate::error::CliError;
-use crate::output;
+use crate::output::{self, array, json_text, print};
 
 type Topics = Admin<RingNet>;
 
@@ -31,15 +32,15 @@ pub(crate) fn run(command: TopicCommand) -> Result<(), CliError> {
             let connect = args.connect.clone();
             client::run(&connect, |client| describe(client, args))
         }
+        TopicCommand::Alter(args) => {
+            let connect = args.connect.clone();
+            client::run(&connect, |client| alter(Admin::new(&client), args))
+        }
         TopicCommand::Delete(args) => {
             let connect = args.connect.clone();
             client::run(&connect, |client| delete(Admin::new(&client), args))
         }
     }
-}
-
-fn print(text: &str) -> Result<(), CliError> {
-    output::written(std::io::stdout().lock().write_all(text.as_bytes()))
 }
 
 async fn create(admin: Topics, args: CreateArgs) -> Result<(), CliError> {
@@ -76,15 +77,36 @@ async fn list(admin: Topics, args: ListArgs) -> Result<(), CliError> {
         .list_topics()
         .await
         .map_err(|error| client::failure(&error))?;
-    let mut text = String::new();
-    for topic in topics
+    let topics = topics
         .iter()
-        .filter(|topic| args.internal || !topic.is_internal)
-    {
-        text.push_str(&topic.name);
-        text.push('\n');
-    }
-    print(&text)
+        .filter(|topic| args.internal || !topic.is_internal);
+    print(&match args.output {
+        Output::Table => topics.map(|topic| format!("{}\n", topic.name)).collect(),
+        Output::Json => array(topics.map(|topic| {
+            format!(
+                "{{\"topic\":{},\"id\":\"{}\",\"partitions\":{},\"replicas\":{},\"internal\":{}}}",
+                json_text(&topic.name),
+                topic.topic_id,
+                topic.partitions.len(),
+                replicas(topic),
+                topic.is_internal
+            )
+        })),
+    })
+}
+
+/// The number of replicas of the first partition.
+fn replicas(topic: &TopicMetadata) -> usize {
+    let first = topic.partitions.first();
+    first.map_or(0, |first| first.replicas.len())
+}
+
+/// A topic with what else is shown of it.
+struct Described {
+    topic: TopicMetadata,
+    ends: Vec<Option<(ListedOffset, ListedOffset)>>,
+    /// What is set on it.
+    settings: Vec<ConfigEntry>,
 }
 
 async fn describe(client: Client<RingNet>, args: DescribeArgs) -> Result<(), CliError> {
@@ -116,17 +138,32 @@ async fn describe(client: Client<RingNet>, args: DescribeArgs) -> Result<(), Cli
         .refresh(&names, false)
         .await
         .map_err(|error| client::failure(&error))?;
-    for topic in &topics {
-        let offsets = ends(&admin, topic)
-            .await
-            .map_err(|error| client::failure(&error))?;
-        print(&described(topic, &offsets))?;
+    let mut described = Vec::new();
+    for topic in topics {
+        let found = examine(&admin, topic).await;
+        described.push(found.map_err(|error| client::failure(&error))?);
     }
+    print(&match args.output {
+        Output::Table => described.iter().map(table).collect(),
+        Output::Json => array(described.iter().map(json)),
+    })?;
     if is_complete {
         Ok(())
     } else {
         Err(CliError::Reported)
     }
+}
+
+async fn examine(admin: &Topics, topic: TopicMetadata) -> Result<Described, ClientError> {
+    let ends = ends(admin, &topic).await?;
+    let resource = ConfigResource::Topic(topic.name.clone());
+    let mut settings = admin.describe_configs(&resource).await?;
+    settings.retain(|entry| entry.source == Source::DynamicTopic.code());
+    Ok(Described {
+        topic,
+        ends,
+        settings,
+    })
 }
 
 /// First and next offset of each partition that has a leader, in the order of the partitions.
@@ -153,18 +190,19 @@ async fn ends(
     Ok(answered.collect())
 }
 
-fn described(topic: &TopicMetadata, offsets: &[Option<(ListedOffset, ListedOffset)>]) -> String {
-    let replicas = topic
-        .partitions
-        .first()
-        .map_or(0, |first| first.replicas.len());
+fn table(described: &Described) -> String {
+    let topic = &described.topic;
     let mut text = format!(
         "{}  id {}  {}  {}\n",
         topic.name,
         topic.topic_id,
         count(signed(topic.partitions.len()), "partition"),
-        count(signed(replicas), "replica"),
+        count(signed(replicas(topic)), "replica"),
     );
+    for entry in &described.settings {
+        let value = entry.value.as_deref().unwrap_or("(secret)");
+        text.push_str(&format!("  {}={value}\n", entry.name));
+    }
     let mut rows = vec![
         [
             "  partition",
@@ -178,7 +216,7 @@ fn described(topic: &TopicMetadata, offsets: &[Option<(ListedOffset, ListedOffse
         .map(str::to_owned)
         .to_vec(),
     ];
-    for (partition, ends) in topic.partitions.iter().zip(offsets) {
+    for (partition, ends) in topic.partitions.iter().zip(&described.ends) {
         let offset = |listed: Option<ListedOffset>| {
             listed
                 .and_then(|listed| listed.offset)
@@ -198,6 +236,77 @@ fn described(topic: &TopicMetadata, offsets: &[Option<(ListedOffset, ListedOffse
     }
     text.push_str(&output::columns(&rows));
     text
+}
+
+fn json(described: &Described) -> String {
+    let topic = &described.topic;
+    let number = |listed: Option<ListedOffset>| {
+        let offset = listed.and_then(|listed| listed.offset);
+        offset.map_or_else(|| "null".to_owned(), |offset| offset.to_string())
+    };
+    let partitions = topic.partitions.iter().zip(&described.ends);
+    let partitions = partitions.map(|(partition, ends)| {
+        let leader = partition.leader.map(|leader| leader.to_string());
+        format!(
+            "{{\"partition\":{},\"leader\":{},\"epoch\":{},\"replicas\":[{}],\"inSync\":[{}],\"first\":{},\"next\":{}}}",
+            partition.partition,
+            leader.unwrap_or_else(|| "null".to_owned()),
+            partition.leader_epoch,
+            ids(&partition.replicas),
+            ids(&partition.isr),
+            number(ends.map(|(first, _)| first)),
+            number(ends.map(|(_, next)| next))
+        )
+    });
+    let settings = described.settings.iter().map(|entry| {
+        let value = entry.value.as_deref().map(json_text);
+        let value = value.unwrap_or_else(|| "null".to_owned());
+        format!("{}:{value}", json_text(&entry.name))
+    });
+    format!(
+        "{{\"topic\":{},\"id\":\"{}\",\"settings\":{{{}}},\"partitions\":[{}]}}",
+        json_text(&topic.name),
+        topic.topic_id,
+        settings.collect::<Vec<_>>().join(","),
+        partitions.collect::<Vec<_>>().join(",")
+    )
+}
+
+/// Both changes are checked before either is made.
+async fn alter(admin: Topics, args: AlterArgs) -> Result<(), CliError> {
+    let resource = ConfigResource::Topic(args.name.as_str().into());
+    let set = args.settings.iter();
+    let set = set.map(|one| ConfigChange::Set(one.name.as_str().into(), one.value.as_str().into()));
+    let unset = args.unset.iter();
+    let unset = unset.map(|key| ConfigChange::Delete(key.as_str().into()));
+    let changes: Vec<ConfigChange> = set.chain(unset).collect();
+    for validate_only in [true, false] {
+        if args.validate_only && !validate_only {
+            continue;
+        }
+        if !changes.is_empty() {
+            let altered = admin
+                .alter_configs(&resource, &changes, validate_only)
+                .await;
+            altered.map_err(|error| client::failure(&error))?;
+        }
+        if let Some(partitions) = args.partitions {
+            let wanted = [(args.name.as_str().into(), partitions)];
+            let grown = admin.create_partitions(&wanted, validate_only).await;
+            for (_, outcome) in grown.map_err(|error| client::failure(&error))? {
+                outcome.map_err(|error| client::failure(&error))?;
+            }
+        }
+    }
+    let name = &args.name;
+    if args.validate_only {
+        return print(&format!("{name} could be changed\n"));
+    }
+    let partitions = args.partitions.map(|count| format!(", {count} partitions"));
+    print(&format!(
+        "changed {name}{}\n",
+        partitions.unwrap_or_default()
+    ))
 }
 
 async fn delete(admin: Topics, args: DeleteArgs) -> Result<(), CliError> {
@@ -251,9 +360,9 @@ fn ids(nodes: &[i32]) -> String {
 mod tests {
     use super::*;
 
-    // Goal: a description reads as a table. Method: a topic with a led and an orphaned partition.
+    // Goal: a description reads as a table and as JSON. Method: a topic with a led and an orphaned partition, and a setting.
     #[test]
-    fn table() {
+    fn descriptions() {
         let partition = |partition, leader| PartitionMetadata {
             partition,
             leader,
@@ -274,9 +383,31 @@ mod tests {
             timestamp: None,
             leader_epoch: 0,
         };
+        let setting = ConfigEntry {
+            name: "retention.ms".into(),
+            value: Some("5".into()),
+            source: Source::DynamicTopic.code(),
+            is_read_only: false,
+            is_sensitive: false,
+            documentation: None,
+        };
+        let described = Described {
+            topic,
+            ends: vec![Some((at(5), at(17))), None],
+            settings: vec![setting],
+        };
         assert_eq!(
-            described(&topic, &[Some((at(5), at(17))), None]),
-            "t  id AAAAAAAAAAAAAAAAAAAAAA  2 partitions  2 replicas\n  \
+            json(&described),
+            "{\"topic\":\"t\",\"id\":\"AAAAAAAAAAAAAAAAAAAAAA\",\
+             \"settings\":{\"retention.ms\":\"5\"},\"partitions\":[\
+             {\"partition\":0,\"leader\":1,\"epoch\":3,\"replicas\":[1,2],\"inSync\":[1],\
+             \"first\":5,\"next\":17},\
+             {\"partition\":1,\"leader\":null,\"epoch\":3,\"replicas\":[1,2],\"inSync\":[1],\
+             \"first\":null,\"next\":null}]}"
+        );
+        assert_eq!(
+            table(&described),
+            "t  id AAAAAAAAAAAAAAAAAAAAAA  2 partitions  2 replicas\n  retention.ms=5\n  \
              partition  leader  epoch  replicas  in sync  first offset  next offset\n  \
              0          1       3      1,2       1        5             17\n  \
              1          none    3      1,2       1        -             -\n"

@@ -14,6 +14,7 @@ mod address;
 mod admin;
 mod chores;
 mod client;
+mod configs;
 mod connection;
 mod consumer;
 mod coordinator;
@@ -32,6 +33,7 @@ mod wait;
 pub use address::Address;
 pub use admin::{Admin, ClusterDescription, CreatedTopic, ListedOffset, NewTopic, OffsetQuery};
 pub use client::{Client, Leader};
+pub use configs::{ConfigChange, ConfigEntry, ConfigResource};
 pub use connection::{Connection, Reply};
 pub use consumer::{
     ConsumedRecord, Consumer, ConsumerOptions, IsolationLevel, OffsetReset, PartitionPosition,

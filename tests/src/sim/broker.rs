@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use pelton_broker::boot::{self, BootError, Start};
 use pelton_broker::env::Env;
+use pelton_broker::loggers::NoLoggers;
 use pelton_broker::shard::gate::ConnectionGate;
 use pelton_model::config::broker::BrokerConfig;
 use pelton_model::task::Notify;
@@ -97,6 +98,7 @@ impl Life {
                 mesh: end,
                 memory_bytes: settings.memory_bytes,
                 gate: Arc::clone(&gate),
+                loggers: Arc::new(NoLoggers),
             };
             let stop = Rc::clone(&life.stops[usize::from(shard)]);
             let (serving, results) = (Rc::clone(&life.is_serving), Rc::clone(&life.results));

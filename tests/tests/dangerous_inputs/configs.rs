@@ -8,13 +8,16 @@ use pelton_tests::broker::{Broker, unique};
 use pelton_tests::raw::{Raw, Reply};
 use pelton_tests::request::{
     NewTopic, Produce, Resource, alter_configs, create_topics, describe_configs,
-    incremental_alter_configs,
+    incremental_alter_configs, list_config_resources, update_features,
 };
 use pelton_tests::table::Table;
 use pelton_tests::topic;
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
+const LOGGER: i8 = 8;
+const CLIENT_METRICS: i8 = 16;
+const GROUP: i8 = 32;
 const SET: i8 = 0;
 const DELETE: i8 = 1;
 const APPEND: i8 = 2;
@@ -54,6 +57,7 @@ fn describe() {
     table.row("no names is all", &describe_configs(4, TOPIC, name, Some(&[])), "ok");
     let some = describe_configs(4, TOPIC, name, Some(&["retention.ms", "no.such", "segment.ms"]));
     table.row("some names", &some, "ok; configs 2");
+    let (group, subscription) = (unique("none"), unique("none"));
     let of = |kind, name| describe_configs(4, kind, name, None);
     table.row("unknown topic", &of(TOPIC, "no-such-topic"), "UnknownTopicOrPartition; configs 0");
     table.row("empty topic", &of(TOPIC, ""), "InvalidTopicException; configs 0");
@@ -62,6 +66,14 @@ fn describe() {
     table.row("a broker without number", &of(BROKER, "abc"), "InvalidRequest; configs 0");
     table.row("type 0", &of(0, "x"), "InvalidRequest; configs 0");
     table.row("type 99", &of(99, "x"), "InvalidRequest; configs 0");
+    table.row("a group nobody knows", &of(GROUP, &group), "ok; configs 17");
+    table.row("a group without name", &of(GROUP, ""), "InvalidRequest; configs 0");
+    table.row("client metrics", &of(CLIENT_METRICS, &subscription), "ok; configs 3");
+    table.row("no client metrics", &of(CLIENT_METRICS, ""), "InvalidRequest; configs 0");
+    table.row("loggers", &of(LOGGER, "1"), "ok");
+    table.row("loggers of another broker", &of(LOGGER, "4711"), "InvalidRequest; configs 0");
+    table.row("loggers of no broker", &of(LOGGER, ""), "InvalidRequest; configs 0");
+    table.row("loggers without number", &of(LOGGER, "x"), "InvalidRequest; configs 0");
     table.finish();
 }
 
@@ -108,6 +120,117 @@ fn alter() {
     table.row("read-only", &broker("1", "log.dirs", "/x"), "InvalidRequest");
     table.row("read-only for all", &broker("", "num.partitions", "2"), "InvalidRequest");
     table.row("no broker number", &broker("1", "log.cleaner.threads", "x"), "InvalidRequest");
+    table.finish();
+}
+
+/// Groups, client metrics and loggers: what may be set on them, and what not.
+#[test]
+fn alter_other_resources() {
+    let broker = Broker::start();
+    let (group, subscription) = (unique("configured"), unique("metrics"));
+    let mut table = Table::new(&broker);
+    let mut row = |label: &str, kind, name: &str, change: Change<'_>, expected: &str| {
+        table.row(label, &change_of(kind, name, change), expected);
+    };
+    let session = "consumer.session.timeout.ms";
+    row("group", GROUP, &group, (SET, session, Some("50000")), "ok");
+    row("group, too short", GROUP, &group, (SET, session, Some("44999")), "InvalidConfig");
+    row("group, too long", GROUP, &group, (SET, session, Some("60001")), "InvalidConfig");
+    row("group, no number", GROUP, &group, (SET, session, Some("x")), "InvalidConfig");
+    row("group, unknown", GROUP, &group, (SET, "no.such", Some("1")), "InvalidConfig");
+    row("group, append", GROUP, &group, (APPEND, session, Some("1")), "InvalidConfig");
+    row("group without name", GROUP, "", (SET, session, Some("50000")), "InvalidRequest");
+    row("group, null", GROUP, &group, (SET, session, None), "InvalidRequest");
+    row("group, deleted", GROUP, &group, (DELETE, session, None), "ok");
+    let name = subscription.as_str();
+    row("metrics", CLIENT_METRICS, name, (SET, "interval.ms", Some("1000")), "ok");
+    row("metrics, 99", CLIENT_METRICS, name, (SET, "interval.ms", Some("99")), "InvalidRequest");
+    row("metrics, x", CLIENT_METRICS, name, (SET, "interval.ms", Some("x")), "InvalidConfig");
+    row("metrics, unknown", CLIENT_METRICS, name, (SET, "no.such", Some("1")), "InvalidRequest");
+    row("metrics, match", CLIENT_METRICS, name, (SET, "match", Some("a=b")), "InvalidConfig");
+    row("metrics without name", CLIENT_METRICS, "", (SET, "metrics", Some("*")), "InvalidRequest");
+    row("metrics, append", CLIENT_METRICS, name, (APPEND, "metrics", Some("org.")), "ok");
+    row("metrics, gone", CLIENT_METRICS, name, (DELETE, "metrics", None), "ok");
+    row("metrics, all gone", CLIENT_METRICS, name, (DELETE, "interval.ms", None), "ok");
+    row("logger", LOGGER, "1", (SET, "root", Some("INFO")), "ok");
+    row("logger, level", LOGGER, "1", (SET, "root", Some("LOUD")), "InvalidConfig");
+    row("logger, small letters", LOGGER, "1", (SET, "root", Some("info")), "InvalidConfig");
+    row("logger, unknown", LOGGER, "1", (SET, "no.such", Some("INFO")), "InvalidConfig");
+    row("logger, root deleted", LOGGER, "1", (DELETE, "root", None), "InvalidRequest");
+    row("logger, append", LOGGER, "1", (APPEND, "root", Some("INFO")), "InvalidRequest");
+    row("logger, elsewhere", LOGGER, "4711", (SET, "root", Some("INFO")), "InvalidRequest");
+    row("logger of none", LOGGER, "", (SET, "root", Some("INFO")), "InvalidRequest");
+    let whole = |kind, name, key, value| {
+        alter_configs(1, &[Resource { kind, name, changes: vec![(SET, key, Some(value))] }], true)
+    };
+    table.row("group, whole", &whole(GROUP, &group, session, "50000"), "ok");
+    table.row("metrics, whole", &whole(CLIENT_METRICS, name, "metrics", "*"), "ok");
+    table.row("loggers, whole", &whole(LOGGER, "1", "root", "INFO"), "InvalidRequest");
+    table.finish();
+}
+
+/// A group's configuration is told with its source, and forgotten with its last value; which resources there are is listed.
+#[test]
+fn group_settings() {
+    let broker = Broker::start();
+    let group = unique("told");
+    let mut connection = broker.connect();
+    let session = "consumer.session.timeout.ms";
+    let mut check = |change: Option<Change<'_>>, value: &str, source: i8| {
+        if let Some(change) = change {
+            connection.ask(&change_of(GROUP, &group, change));
+        }
+        let shown = told(&mut connection, GROUP, &group, session);
+        assert_eq!(shown, (Some(value.to_owned()), source, false));
+    };
+    check(None, "45000", 5);
+    if !broker.is_kafka() {
+        check(Some((SET, session, Some(" 050000"))), "50000", 8);
+        check(Some((DELETE, session, None)), "45000", 5);
+    }
+    let listed = topic::create(&broker, "listed");
+    assert!(listed.name.contains("listed"));
+    let mut table = Table::new(&broker);
+    let mut row = |label: &str, version, kinds: &[i8], expected: &str| {
+        table.row(label, &list_config_resources(version, kinds), expected);
+    };
+    row("v0", 0, &[], "ok");
+    row("topics", 1, &[TOPIC], "ok; types {2}");
+    row("brokers and loggers", 1, &[LOGGER, BROKER, LOGGER], "ok; types {4, 8}");
+    row("unknown type", 1, &[TOPIC, 99], "UnsupportedVersion; types {}");
+    row("type 0", 1, &[0], "UnsupportedVersion; types {}");
+    table.finish();
+}
+
+/// UpdateFeatures: who is refused and with what; nothing of a refused request is done.
+#[test]
+fn update_features_refusals() {
+    let broker = Broker::start();
+    let mut table = Table::new(&broker);
+    let invalid = "InvalidUpdateVersion; results 0";
+    for version in 0..=2 {
+        let of = |updates: &[(&str, i16, i8)]| update_features(version, updates, true);
+        let mut row = |label: &str, updates: &[(&str, i16, i8)], expected: &str| {
+            table.row(&format!("v{version}: {label}"), &of(updates), expected);
+        };
+        let results = if version == 2 { 0 } else { 1 };
+        let same = format!("ok; results {results}");
+        row("the present level", &[("group.version", 1, 1)], &same);
+        row("nothing", &[], "ok; results 0");
+        row("unknown", &[("no.such", 1, 1)], invalid);
+        row("unknown off", &[("no.such", 0, 2)], invalid);
+        row("too high", &[("metadata.version", 99, 1)], invalid);
+        row("negative", &[("group.version", -1, 1)], invalid);
+        row("one of two", &[("group.version", 1, 1), ("no.such", 1, 1)], invalid);
+        row("metadata off", &[("metadata.version", 0, 3)], invalid);
+        row("metadata back", &[("metadata.version", 29, 3)], invalid);
+    }
+    let of = |update| update_features(2, &[update], true);
+    table.row("down by upgrade", &of(("group.version", 0, 1)), invalid);
+    table.row("down", &of(("group.version", 0, 2)), "ok");
+    table.row("type 0", &of(("group.version", 1, 0)), invalid);
+    table.row("type 9", &of(("group.version", 1, 9)), invalid);
+    table.row("kraft down", &of(("kraft.version", 0, 2)), invalid);
     table.finish();
 }
 

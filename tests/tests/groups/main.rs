@@ -1,6 +1,7 @@
 //! Consumer groups: the tour that introductions to Kafka take, and what survives kill -9.
 
 mod kills;
+mod retry;
 mod tour;
 
 use std::time::Duration;

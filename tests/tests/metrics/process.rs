@@ -70,6 +70,53 @@ fn scrape(at: &str) -> prometheus::Scrape {
     prometheus::parse(body).unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
+// Goal: how far groups are behind, in records and in time, as `pelton group describe` tells it. Method: offsets before the end, at the
+// end, in a partition without records, and of a group beyond the bound.
+#[test]
+fn group_lag() {
+    let arguments = vec!["--metrics".to_owned(), "127.0.0.1:0".to_owned()];
+    let settings = vec!["metrics.group.partitions.max=3".to_owned()];
+    let options = Options { shards: 2, arguments, settings, ..Options::default() };
+    let Some(broker) = Broker::start_own(options) else { return };
+    let topic = topic::create_with(&broker, "lag", 3, &[]);
+    let name = topic.name.as_str();
+    topic::seed(&broker, &topic, 0, 10);
+    topic::seed(&broker, &topic, 1, 10);
+    let bootstrap = broker.bootstrap();
+    let reset = |group: &str, partition: &str, to: &str| {
+        let line = ["group", "reset", group, "--topic", name, "-p", partition, "--to", to];
+        stdout(&pelton(&[&line[..], &["-b", &bootstrap]].concat()));
+    };
+    reset("behind", "0", "4");
+    reset("behind", "1", "end");
+    reset("behind", "2", "beginning");
+    reset("beyond", "0", "0");
+    let described =
+        stdout(&pelton(&["group", "describe", "behind", "-O", "json", "-b", &bootstrap]));
+    let described: serde_json::Value = serde_json::from_str(&described).expect("JSON");
+    // The second time nothing is read again.
+    for _ in 0..2 {
+        let scrape = scrape(&metrics_address(&broker));
+        for (partition, committed, lag) in [(0, 4.0, 6.0), (1, 10.0, 0.0), (2, 0.0, 0.0)] {
+            let label = partition.to_string();
+            let labels = [("group", "behind"), ("topic", name), ("partition", label.as_str())];
+            let told = |metric: &str| scrape.get(&format!("pelton_group_{metric}"), &labels);
+            assert_eq!(told("committed_offset"), Some(committed));
+            assert_eq!(told("lag_records"), Some(lag));
+            let rows = described[0]["partitions"].as_array().expect("a list");
+            let row = rows.iter().find(|row| row["partition"] == partition);
+            let row = row.expect("described");
+            assert_eq!(row["lag"].as_f64(), Some(lag), "{row}");
+            let behind = row["behindMs"].as_f64().expect("known") / 1_000.0;
+            let seconds = told("lag_seconds").expect("known");
+            assert_eq!(seconds == 0.0, lag == 0.0);
+            assert!((behind - seconds).abs() < 60.0, "{behind} {seconds}");
+        }
+        assert_eq!(scrape.of("pelton_group_lag_records").count(), 3);
+        assert_eq!(scrape.get("pelton_other_group_partitions", &[]), Some(1.0));
+    }
+}
+
 // Goal: every metric is in the list for users. Method: the families of a scrape against net/broker/METRICS.md.
 #[test]
 fn every_metric_is_documented() {

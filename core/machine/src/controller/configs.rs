@@ -5,18 +5,21 @@
 //! 2. A resource named twice is refused both times, and changes nothing.
 //! 3. A record is written only for a value that changes.
 //!
-//! It does not know which settings take effect where; only resources that this version has are served: topics, this broker, all
-//! brokers. Source: KIP-133, KIP-226, KIP-339, answers of Apache Kafka 4.3.1.
+//! It does not know which settings take effect where. The levels of loggers are no metadata: a change of theirs is checked here, and
+//! carried out by whoever asked. Source: KIP-133, KIP-226, KIP-339, KIP-412, KIP-714, KIP-848, answers of Apache Kafka 4.3.1.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pelton_model::config::broker::BrokerConfig;
 use pelton_model::config::dynamic::Level;
 use pelton_model::config::key::{ConfigKey, Kind, list};
-use pelton_model::config::table::{broker_key, topic_key};
+use pelton_model::config::logger::{LOGGERS, LogLevel, ROOT};
+use pelton_model::config::resource::{ClientMetricsFault, validate_client_metrics, validate_group};
+use pelton_model::config::table::{broker_key, client_metrics_key, group_key, topic_key};
 use pelton_model::config::{Settings, topic};
 use pelton_model::record_type::metadata::{
-    ConfigRecord, MetadataRecord, RESOURCE_BROKER, RESOURCE_TOPIC,
+    ConfigRecord, MetadataRecord, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS,
+    RESOURCE_GROUP, RESOURCE_TOPIC,
 };
 use pelton_model::{ErrorCode, limits};
 
@@ -163,6 +166,22 @@ impl Alteration<'_> {
                 self.check_broker(&wanted)?;
                 Ok(self.records(&wanted))
             }
+            RESOURCE_GROUP => {
+                let wanted = self.wanted(&|name| group_key(name).map(|row| &row.key))?;
+                self.check_group(&wanted)?;
+                self.check_room(&wanted)?;
+                Ok(self.records(&wanted))
+            }
+            RESOURCE_CLIENT_METRICS => {
+                let wanted = self.wanted(&|name| client_metrics_key(name).map(|row| &row.key))?;
+                self.check_client_metrics(&wanted)?;
+                self.check_room(&wanted)?;
+                Ok(self.records(&wanted))
+            }
+            RESOURCE_BROKER_LOGGER => {
+                self.check_loggers()?;
+                Ok(Vec::new())
+            }
             other => Err(invalid(format!("Unknown resource type {other}"))),
         }
     }
@@ -284,6 +303,60 @@ impl Alteration<'_> {
         checked.map_err(|error| invalid(error.to_string()))
     }
 
+    fn check_group(&self, wanted: &Settings) -> Result<(), Refusal> {
+        if self.resource.name.is_empty() {
+            return Err(invalid("Default group resources are not allowed."));
+        }
+        let checked = validate_group(self.options.broker, wanted);
+        checked.map_err(|error| invalid_config(error.to_string()))
+    }
+
+    fn check_client_metrics(&self, wanted: &Settings) -> Result<(), Refusal> {
+        if self.resource.name.is_empty() {
+            return Err(invalid("Subscription name can't be empty"));
+        }
+        validate_client_metrics(wanted).map_err(|fault| match fault {
+            ClientMetricsFault::Request(text) => invalid(text),
+            ClientMetricsFault::Value(text) => invalid_config(text),
+        })
+    }
+
+    /// Groups and subscriptions need not exist to have a configuration: their number is bounded here.
+    fn check_room(&self, wanted: &Settings) -> Result<(), Refusal> {
+        let resource_type = self.resource.resource_type;
+        let is_new = self
+            .image
+            .configs(resource_type, &self.resource.name)
+            .is_none();
+        let count = self.image.config_resource_count(resource_type);
+        if is_new && !wanted.is_empty() && limits::CONFIG_RESOURCES_MAX <= count {
+            let text = "As many resources have a configuration as there may be.";
+            return Err(Refusal::new(ErrorCode::PolicyViolation, text));
+        }
+        Ok(())
+    }
+
+    fn check_loggers(&self) -> Result<(), Refusal> {
+        let ConfigChanges::Some(changes) = &self.resource.changes else {
+            // Kafka has no way to replace all levels at once either.
+            return Err(invalid("Unexpected resource type BROKER_LOGGER."));
+        };
+        let own = self.options.broker.node_id;
+        let name = self.resource.name.as_str();
+        match name.parse::<i32>() {
+            Ok(id) if id == own.0 => {}
+            Ok(id) => {
+                let text = format!("Unexpected node id. Expected {own}, but received {id}");
+                return Err(invalid(text));
+            }
+            Err(_) => {
+                let text = format!("Node id must be an integer, but it is: {name}");
+                return Err(invalid(text));
+            }
+        }
+        changes.iter().try_for_each(check_logger)
+    }
+
     fn records(&self, wanted: &Settings) -> Vec<ConfigRecord> {
         let present = self.present();
         let record = |name: &String, value: Option<&String>| ConfigRecord {
@@ -299,6 +372,49 @@ impl Alteration<'_> {
         set.map(|(name, value)| record(name, Some(value)))
             .chain(gone.map(|name| record(name, None)))
             .collect()
+    }
+}
+
+fn check_logger(change: &ConfigChange) -> Result<(), Refusal> {
+    let name = change.name.as_str();
+    let exists = || {
+        if LOGGERS.contains(&name) {
+            Ok(())
+        } else {
+            Err(invalid_config(format!("Logger {name} does not exist!")))
+        }
+    };
+    let not_allowed = |verb: &str| {
+        let text = format!("{verb} operation is not allowed for the BROKER_LOGGER resource");
+        Err(invalid(text))
+    };
+    match change.operation {
+        SET => {
+            exists()?;
+            let value = change.value.as_deref().unwrap_or_default();
+            if LogLevel::from_name(value).is_some() {
+                return Ok(());
+            }
+            let levels = LogLevel::ALL.map(LogLevel::name).join(", ");
+            Err(invalid_config(format!(
+                "Cannot set the log level of {name} to {value} as it is not a supported log \
+                 level. Valid log levels are {levels}"
+            )))
+        }
+        DELETE => {
+            exists()?;
+            if name == ROOT {
+                return Err(invalid(
+                    "Removing the log level of the root logger is not allowed",
+                ));
+            }
+            Ok(())
+        }
+        APPEND => not_allowed("APPEND"),
+        SUBTRACT => not_allowed("SUBTRACT"),
+        other => Err(invalid(format!(
+            "Unknown operation type {other} is not allowed for the BROKER_LOGGER resource"
+        ))),
     }
 }
 

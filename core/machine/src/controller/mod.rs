@@ -18,6 +18,7 @@ mod directories;
 #[cfg(test)]
 mod directory_tests;
 mod elections;
+mod features;
 mod placement;
 mod producer_ids;
 mod quorum;
@@ -48,12 +49,15 @@ pub use create_topics::{
 pub use delete_topics::{DeletableTopic, DeleteTopicResult, delete_topics};
 pub use directories::{assign_directory, cordon, fail_directory, is_unassigned};
 pub use elections::{Election, TopicPartitions, elect_leaders};
+pub use features::{
+    FeatureUpdate, UpdateFeaturesOptions, bootstrap_records, finalized_features,
+    supported_features, update_features,
+};
 pub use producer_ids::{ProducerIdBlock, allocate_producer_ids};
 pub use quorum::{QuorumImage, QuorumStart, next_epoch, quorum_records};
 pub use reassignments::{Reassignment, ReassignmentTopic, reassign_partitions};
 pub use start::{
-    BrokerStart, METADATA_VERSION, METADATA_VERSION_MIN, StartError, Started, bootstrap_records,
-    start, start_with, supported_features,
+    BrokerStart, METADATA_VERSION, METADATA_VERSION_MIN, StartError, Started, start, start_with,
 };
 pub use topic_name::{
     InvalidTopicName, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_internal_topic, validate_topic_name,

@@ -9,8 +9,7 @@
 //! 4. A stop writes nothing: a clean and an unclean stop look the same here.
 //! 5. A partition lies where it is found; one that is not found and whose directory is not among this start's has no leader.
 //!
-//! Of its own it finalizes no feature but `metadata.version`: the others come with what they switch on. Without eligible leader
-//! replicas the last replica never leaves the ISR; where a Kafka that had them left the ISR empty, the eligible
+//! What a new log finalizes is [`super::features`]' business. Without eligible leader replicas the last replica never leaves the ISR; where a Kafka that had them left the ISR empty, the eligible
 //! replica (or the last one known) takes over. Source: KIP-631, KIP-778, KIP-966, logs of Apache Kafka 4.3.1.
 
 use std::collections::BTreeMap;
@@ -18,14 +17,14 @@ use std::fmt;
 
 use pelton_model::record_type::metadata::{
     AbortTransactionRecord, BeginTransactionRecord, BrokerEndpoint, BrokerFeature,
-    BrokerRegistrationChangeRecord, EndTransactionRecord, FeatureLevelRecord,
-    METADATA_VERSION_FEATURE, MetadataRecord, NO_LEADER, PartitionChangeRecord,
-    RegisterBrokerRecord,
+    BrokerRegistrationChangeRecord, EndTransactionRecord, METADATA_VERSION_FEATURE, MetadataRecord,
+    NO_LEADER, PartitionChangeRecord, RegisterBrokerRecord,
 };
 use pelton_model::{NodeId, PartitionId, TopicId, TopicPartition};
 
 use super::Decision;
 use super::directories::{DirectoryCounts, is_unassigned};
+use super::features::bootstrap_records;
 use crate::image::{MetadataImage, PartitionImage, TopicImage};
 
 /// The metadata version of Apache Kafka 4.3 (4.3-IV0): the highest that we read, and what a new log starts with.
@@ -45,7 +44,7 @@ pub struct BrokerStart {
     pub incarnation_id: TopicId,
     /// The advertised listeners.
     pub end_points: Vec<BrokerEndpoint>,
-    /// The feature ranges it supports; see [`supported_features`].
+    /// The feature ranges it supports; see [`super::supported_features`].
     pub features: Vec<BrokerFeature>,
     /// Its rack.
     pub rack: Option<String>,
@@ -113,34 +112,6 @@ fn list(ids: &[NodeId]) -> String {
 }
 
 impl std::error::Error for StartError {}
-
-/// The feature ranges that this program supports.
-#[must_use]
-pub fn supported_features() -> Vec<BrokerFeature> {
-    let range = |name: &str, min_supported_version, max_supported_version| BrokerFeature {
-        name: name.to_owned(),
-        min_supported_version,
-        max_supported_version,
-    };
-    vec![
-        range("kraft.version", 0, 1),
-        range(
-            METADATA_VERSION_FEATURE,
-            METADATA_VERSION_MIN,
-            METADATA_VERSION,
-        ),
-    ]
-}
-
-/// What a new log begins with unless its `bootstrap.checkpoint` says otherwise.
-#[must_use]
-pub fn bootstrap_records() -> Vec<MetadataRecord> {
-    let version = FeatureLevelRecord {
-        name: METADATA_VERSION_FEATURE.to_owned(),
-        feature_level: METADATA_VERSION,
-    };
-    vec![version.into()]
-}
 
 /// As [`start_with`], with [`bootstrap_records`].
 ///

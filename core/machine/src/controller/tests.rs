@@ -578,6 +578,7 @@ fn first_start() {
     let expected = [
         "BeginTransactionRecord",
         "FeatureLevelRecord",
+        "FeatureLevelRecord",
         "EndTransactionRecord",
         "RegisterBrokerRecord",
         "BrokerRegistrationChangeRecord",
@@ -586,8 +587,9 @@ fn first_start() {
     assert!(decision.results.first);
     let image = started();
     assert_eq!(image.metadata_version(), Some(30));
+    assert_eq!(image.feature("group.version"), Some(1));
     let broker = image.broker(NODE).unwrap();
-    assert_eq!((broker.broker_epoch, broker.fenced), (3, false));
+    assert_eq!((broker.broker_epoch, broker.fenced), (4, false));
     assert_eq!(broker.log_dirs, [DIRECTORY]);
 }
 

@@ -1,11 +1,15 @@
 //! Groups as tools see them: lists, descriptions, deletion, and what becomes of groups that nobody uses.
 
+use std::collections::VecDeque;
+
+use pelton_model::limits::{GROUP_TOMBSTONES_PER_TICK_MAX, GROUPS_DELETED_PER_TICK_MAX};
 use pelton_model::record_type::group::{GroupMetadataKey, GroupRecord};
 use pelton_model::{ErrorCode, Str, Timestamp};
 
 use super::classic::{CONSUMER, Classic, Member, State};
-use super::offsets::AgeFrom;
+use super::offsets::{AgeFrom, Expiry, Place, Room};
 use super::shard::{Decision, Group, GroupShard};
+use super::timers::Due;
 use super::{
     ConsumerGroupDescribe, DeleteGroups, DescribeGroups, DescribedConsumerGroup, DescribedGroup,
     DescribedMember, ListGroups, ListedGroup, Now, Reply, Token,
@@ -20,37 +24,44 @@ const CONSUMER_TYPE: &str = "consumer";
 const DEAD: &str = "Dead";
 
 impl Group {
-    /// Tombstones of what nobody needs any more, at most `count_max` and one: expired offsets, and the group itself
-    /// when it is empty and has none left.
+    /// Tombstones of what nobody needs any more, from `from` on: expired offsets within `room`, which shrinks, and the group itself when
+    /// it is empty and has none left. And where to go on; `None` is the end.
     pub(super) fn expired(
         &self,
         now: Timestamp,
         retention_ms: i64,
-        count_max: usize,
-    ) -> Vec<GroupRecord> {
+        from: Option<&Place>,
+        room: &mut Room,
+    ) -> (Vec<GroupRecord>, Option<Place>) {
         let group_id = &self.classic.group_id;
         let age_from = match &self.hard.consumer {
             Some(_) => Some(AgeFrom::Commit),
             None => age_from(&self.classic),
         };
-        let (mut records, none_left) = match age_from {
-            Some(age_from) => self.hard.offsets.expire(
-                group_id,
-                now,
-                retention_ms,
-                age_from,
-                self.subscriptions(),
-                count_max,
-            ),
-            None => (Vec::new(), self.hard.offsets.is_empty()),
+        let offsets = &self.hard.offsets;
+        let (mut records, next) = match age_from {
+            Some(age_from) => {
+                let expiry = Expiry {
+                    group_id,
+                    now,
+                    retention_ms,
+                    age_from,
+                    is_subscribed: self.subscriptions(),
+                };
+                offsets.expire(&expiry, from, room)
+            }
+            None => (Vec::new(), None),
         };
+        let none_left = next.is_none() && offsets.is_nothing_after(records.len());
         if none_left && self.is_empty() && self.classic.is_idle() {
+            let before = records.len();
             match &self.hard.consumer {
                 Some(consumer) => records.extend(consumer.tombstones(group_id)),
                 None => records.push(tombstone(group_id)),
             }
+            room.tombstones = room.tombstones.saturating_sub(records.len() - before);
         }
-        records
+        (records, next)
     }
 }
 
@@ -72,6 +83,23 @@ fn tombstone(group_id: &Str) -> GroupRecord {
         group: group_id.clone(),
     };
     GroupRecord::GroupMetadata(key, None)
+}
+
+/// A DeleteGroups request that is being carried out.
+#[derive(Debug)]
+pub(super) struct Deletion {
+    token: Token,
+    left: VecDeque<Str>,
+    outcomes: Vec<(Str, ErrorCode)>,
+}
+
+impl Deletion {
+    /// The answer where the rest cannot be done here.
+    pub(super) fn refused(self, error: ErrorCode) -> (Token, Reply) {
+        let done = self.outcomes.into_iter().map(|(group_id, _)| group_id);
+        let all = done.chain(self.left).map(|group_id| (group_id, error));
+        (self.token, Reply::DeleteGroups(all.collect()))
+    }
 }
 
 impl GroupShard {
@@ -124,6 +152,12 @@ impl GroupShard {
             let error = ErrorCode::GroupIdNotFound;
             DescribedConsumerGroup::refused(error, Some(words), group_id.clone())
         };
+        if !self.config.consumer_protocol {
+            let error = ErrorCode::UnsupportedVersion;
+            let off =
+                |group_id: &Str| DescribedConsumerGroup::refused(error, None, group_id.clone());
+            return describe.group_ids.iter().map(off).collect();
+        }
         let one = |group_id: &Str| match self.groups.get(group_id) {
             None => refuse(group_id, "not found."),
             Some(group) => match &group.hard.consumer {
@@ -143,31 +177,69 @@ impl GroupShard {
         token: Token,
         delete: DeleteGroups,
     ) -> Decision {
-        let mut all = Decision::default();
-        let mut outcomes = Vec::with_capacity(delete.group_ids.len());
-        for group_id in delete.group_ids {
-            let error = self
-                .check_delete(&group_id)
-                .err()
-                .unwrap_or(ErrorCode::None);
-            if error == ErrorCode::None {
-                let decision = self.in_group(now, image, &group_id, |group, scene| {
-                    let is_classic = group.hard.consumer.is_none();
-                    group.erase_consumer(scene);
-                    for record in group.hard.offsets.delete_all(&group_id) {
-                        scene.write(record);
-                    }
-                    if is_classic {
-                        scene.write(tombstone(&group_id));
-                    }
-                });
-                self.drop_if_nothing(&group_id);
-                all.records.extend(decision.records);
-            }
-            outcomes.push((group_id, error));
+        self.deletions.push_back(Deletion {
+            token,
+            left: delete.group_ids.into(),
+            outcomes: Vec::new(),
+        });
+        // Those before it go on when their deadline comes, which is now.
+        if self.deletions.len() == 1 {
+            self.go_on_deleting(now, image)
+        } else {
+            Decision::default()
         }
-        all.replies.push((token, Reply::DeleteGroups(outcomes)));
+    }
+
+    /// Deletes groups that were asked for, a bounded number of them: each whole, and the rest a moment later.
+    pub(super) fn go_on_deleting(&mut self, now: Now, image: &MetadataImage) -> Decision {
+        let mut all = Decision::default();
+        let mut groups = 0;
+        while let Some(mut deletion) = self.deletions.pop_front() {
+            let is_enough = |all: &Decision, groups: usize| {
+                GROUPS_DELETED_PER_TICK_MAX <= groups
+                    || GROUP_TOMBSTONES_PER_TICK_MAX <= all.records.len()
+            };
+            while !is_enough(&all, groups)
+                && let Some(group_id) = deletion.left.pop_front()
+            {
+                groups += 1;
+                let (records, error) = self.delete_group(now, image, &group_id);
+                all.records.extend(records);
+                deletion.outcomes.push((group_id, error));
+            }
+            if deletion.left.is_empty() {
+                let reply = Reply::DeleteGroups(deletion.outcomes);
+                all.replies.push((deletion.token, reply));
+            } else {
+                self.deletions.push_front(deletion);
+                self.timers.arm(now.clock, Due::Deletion);
+                break;
+            }
+        }
         all
+    }
+
+    fn delete_group(
+        &mut self,
+        now: Now,
+        image: &MetadataImage,
+        group_id: &Str,
+    ) -> (Vec<GroupRecord>, ErrorCode) {
+        if let Err(error) = self.check_delete(group_id) {
+            return (Vec::new(), error);
+        }
+        let decision = self.in_group(now, image, group_id, |group, scene| {
+            let is_classic = group.hard.consumer.is_none();
+            group.erase_consumer(scene);
+            for record in group.hard.offsets.delete_all(group_id) {
+                scene.write(record);
+            }
+            if is_classic {
+                scene.write(tombstone(group_id));
+            }
+        });
+        self.drop_if_nothing(group_id);
+        (decision.records, ErrorCode::None)
     }
 
     fn check_delete(&self, group_id: &Str) -> Result<(), ErrorCode> {

@@ -1,6 +1,10 @@
 //! Requests of members and committers: what is checked before a group is looked at, and which group it is.
 
-use pelton_model::limits::GROUPS_PER_PARTITION_MAX;
+use std::ops::Bound;
+
+use pelton_model::limits::{
+    GROUP_LOOKS_PER_TICK_MAX, GROUP_TOMBSTONES_PER_TICK_MAX, GROUPS_PER_PARTITION_MAX,
+};
 use pelton_model::{ErrorCode, Str, TopicId};
 
 use super::classic::State;
@@ -335,17 +339,36 @@ impl GroupShard {
         decision
     }
 
-    /// Forgets the offsets of topics that are deleted.
+    /// Forgets offsets of topics that are deleted, a bounded number of them, from group `from` on. And the group to go on with; `None` is
+    /// the end.
     #[must_use]
-    pub fn topics_deleted(&mut self, topics: &[Str]) -> Decision {
+    pub fn topics_deleted(
+        &mut self,
+        topics: &[Str],
+        from: Option<&Str>,
+    ) -> (Decision, Option<Str>) {
         let mut decision = Decision::default();
-        for (group_id, group) in &self.groups {
-            for topic in topics {
-                let tombstones = group.hard.offsets.delete_topic(group_id, topic);
-                decision.records.extend(tombstones);
+        let mut next = None;
+        let first = from.map_or(Bound::Unbounded, Bound::Included);
+        let groups = self.groups.range::<Str, _>((first, Bound::Unbounded));
+        for (looked, (group_id, group)) in groups.enumerate() {
+            let room = GROUP_TOMBSTONES_PER_TICK_MAX.saturating_sub(decision.records.len());
+            if room == 0 || GROUP_LOOKS_PER_TICK_MAX <= looked.saturating_mul(topics.len()) {
+                next = Some(group_id.clone());
+                break;
+            }
+            let tombstones = topics
+                .iter()
+                .flat_map(|topic| group.hard.offsets.delete_topic(group_id, topic));
+            let before = decision.records.len();
+            decision.records.extend(tombstones.take(room));
+            if decision.records.len() - before == room {
+                // There may be more in this very group.
+                next = Some(group_id.clone());
+                break;
             }
         }
         self.apply(&decision);
-        decision
+        (decision, next)
     }
 }

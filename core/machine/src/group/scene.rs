@@ -1,7 +1,8 @@
 //! What a decision is made with and what it leaves behind.
 
-use pelton_model::config::group::GroupConfig;
+use pelton_model::config::group::{ConsumerGroupTimes, GroupConfig};
 use pelton_model::record_type::group::GroupRecord;
+use pelton_model::record_type::metadata::RESOURCE_GROUP;
 use pelton_model::{Monotonic, Str};
 
 use super::timers::Timers;
@@ -61,6 +62,13 @@ impl Scene<'_> {
     /// Answers a SyncGroup.
     pub(super) fn reply_sync(&mut self, token: Token, reply: SyncGroupReply) {
         self.reply(token, Reply::SyncGroup(reply));
+    }
+
+    /// What holds for a consumer group: the broker's settings, and the group's own configuration.
+    pub(super) fn times(&self, group_id: &str) -> ConsumerGroupTimes {
+        let own = self.image.configs(RESOURCE_GROUP, group_id);
+        let consumer = &self.config.consumer;
+        consumer.of_group(|name| own?.get(name).map(String::as_str))
     }
 
     /// The moment `ms` milliseconds from now; negative is now.

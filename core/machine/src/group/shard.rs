@@ -1,20 +1,22 @@
 //! [`GroupShard`]: the state of one partition of `__consumer_offsets`, and what may be done with it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
 use pelton_model::config::group::GroupConfig;
 use pelton_model::limits::{
-    GROUP_DEADLINES_PER_TICK_MAX, GROUP_EXPIRATION_PAUSE_MS, GROUP_TOMBSTONES_PER_TICK_MAX,
+    GROUP_DEADLINES_PER_TICK_MAX, GROUP_EXPIRATION_PAUSE_MS, GROUP_LOOKS_PER_TICK_MAX,
+    GROUP_TOMBSTONES_PER_TICK_MAX,
 };
 use pelton_model::record_type::group::{
     GroupMetadataValue, GroupRecord, LegacyOffsetCommitValue, OffsetCommitValue,
 };
 use pelton_model::{ErrorCode, Monotonic, ProducerEpoch, ProducerId, Str, Timestamp};
 
+use super::admin::Deletion;
 use super::classic::Classic;
 use super::consumer::{Consumer, Soft};
-use super::offsets::Offsets;
+use super::offsets::{Offsets, Place, Room};
 use super::scene::Scene;
 use super::timers::{Due, Timers};
 use super::{Command, Now, Reply, Token};
@@ -110,9 +112,11 @@ pub struct GroupShard {
     pub(super) offset_count: usize,
     /// Offsets of open transactions.
     pub(super) pending_count: usize,
-    timers: Timers,
-    /// The last group at which offsets were looked for that expired, in the round under way.
-    expiration: Option<Str>,
+    pub(super) timers: Timers,
+    /// The group at which the round goes on that looks for expired offsets, and the offset if it stopped within.
+    expiration: Option<(Str, Option<Place>)>,
+    /// DeleteGroups requests under way, the oldest first.
+    pub(super) deletions: VecDeque<Deletion>,
 }
 
 impl GroupShard {
@@ -127,6 +131,7 @@ impl GroupShard {
             pending_count: 0,
             timers: Timers::default(),
             expiration: None,
+            deletions: VecDeque::new(),
         }
     }
 
@@ -336,13 +341,16 @@ impl GroupShard {
                 group.on_assign_due(scene, image);
             }),
             Due::Expiration => self.expire(now),
+            Due::Deletion => self.go_on_deleting(now, image),
         }
     }
 
     /// Gives the partition up: the replies for all that wait.
     #[must_use]
     pub fn resign(mut self) -> Vec<(Token, Reply)> {
-        let mut replies = Vec::new();
+        let deletions = self.deletions.drain(..);
+        let refused = deletions.map(|deletion| deletion.refused(ErrorCode::NotCoordinator));
+        let mut replies: Vec<_> = refused.collect();
         for group in self.groups.values_mut() {
             replies.extend(
                 group
@@ -363,6 +371,14 @@ impl GroupShard {
     #[must_use]
     pub fn offset_count(&self) -> usize {
         self.offset_count
+    }
+
+    /// Every committed offset by group, topic and partition, in that order.
+    pub fn committed_offsets(&self) -> impl Iterator<Item = (&Str, &Str, i32, i64)> {
+        self.groups.iter().flat_map(|(group_id, group)| {
+            let offsets = group.hard.offsets.iter();
+            offsets.map(move |(topic, partition, value)| (group_id, topic, partition, value.offset))
+        })
     }
 
     /// Lets `act` decide about a group, if there is one, and applies the records.
@@ -427,19 +443,27 @@ impl GroupShard {
     /// Looks for what expired, from where the round under way stands.
     fn expire(&mut self, now: Now) -> Decision {
         let mut decision = Decision::default();
-        let mut room = GROUP_TOMBSTONES_PER_TICK_MAX;
-        let from = self
-            .expiration
-            .take()
-            .map_or(Bound::Unbounded, Bound::Included);
-        for (group_id, group) in self.groups.range((from, Bound::Unbounded)) {
-            let records = group.expired(now.time, self.config.offsets_retention_ms, room);
-            // A look costs too.
-            room = room.saturating_sub(records.len().max(1));
+        let mut room = Room {
+            looks: GROUP_LOOKS_PER_TICK_MAX,
+            tombstones: GROUP_TOMBSTONES_PER_TICK_MAX,
+        };
+        let (first, mut place) = match self.expiration.take() {
+            Some((group_id, place)) => (Bound::Included(group_id), place),
+            None => (Bound::Unbounded, None),
+        };
+        for (group_id, group) in self.groups.range((first, Bound::Unbounded)) {
+            if room.is_used_up() {
+                self.expiration = Some((group_id.clone(), None));
+                break;
+            }
+            // A group without offsets is a look too.
+            room.looks -= 1;
+            let retention_ms = self.config.offsets_retention_ms;
+            let from = place.take();
+            let (records, next) = group.expired(now.time, retention_ms, from.as_ref(), &mut room);
             decision.records.extend(records);
-            if room == 0 {
-                // More may be due, of this very group too.
-                self.expiration = Some(group_id.clone());
+            if next.is_some() {
+                self.expiration = Some((group_id.clone(), next));
                 break;
             }
         }

@@ -49,6 +49,8 @@ pub(super) enum Due {
     },
     /// Offsets and groups that nobody uses are looked for.
     Expiration,
+    /// Groups that were to be deleted are left.
+    Deletion,
 }
 
 /// All deadlines.

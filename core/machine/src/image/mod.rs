@@ -232,6 +232,20 @@ impl MetadataImage {
         self.configs.get(&resource_type)?.get(name)
     }
 
+    /// The names of the resources of a type on which something is set, sorted.
+    pub fn config_resources(&self, resource_type: i8) -> impl Iterator<Item = &str> {
+        let resources = self.configs.get(&resource_type);
+        resources
+            .into_iter()
+            .flat_map(|resources| resources.keys().map(String::as_str))
+    }
+
+    /// How many resources of a type have something set on them.
+    #[must_use]
+    pub fn config_resource_count(&self, resource_type: i8) -> usize {
+        self.configs.get(&resource_type).map_or(0, OrdMap::len)
+    }
+
     /// The config values set on a topic. None when nothing is set.
     #[must_use]
     pub fn topic_configs(&self, name: &str) -> Option<&Configs> {

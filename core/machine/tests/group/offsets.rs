@@ -293,7 +293,8 @@ fn deleting_groups_and_topics() {
     assert_eq!((bench.shard.group_count(), bench.offset()), (0, -1));
 
     bench.commit(commit("", -1, 5));
-    let decision = bench.shard.topics_deleted(&[Str::new_static("t")]);
+    let (decision, next) = bench.shard.topics_deleted(&[Str::new_static("t")], None);
+    assert_eq!(next, None);
     bench.take(decision);
     bench.restart();
     assert_eq!(bench.offset(), -1);
@@ -410,4 +411,74 @@ fn transactional_offsets() {
     bench.shard.replay(&record(40));
     bench.shard.replay_end(ProducerId(1), true);
     assert_eq!((bench.offset(), bench.shard.offset_count()), (40, 1));
+}
+
+/// A coordinator that holds offsets of this many partitions of topic `t`, for each group one.
+fn with_offsets(groups: usize, partitions: i32) -> Bench {
+    let mut bench = Bench::new(config());
+    for group in 0..groups {
+        let mut many = commit("", -1, 5);
+        many.group_id = Str::from(format!("g{group}"));
+        let one = many.topics[0].partitions.remove(0);
+        let one = |partition| CommitPartition {
+            index: partition,
+            ..one.clone()
+        };
+        many.topics[0].partitions = (0..partitions).map(one).collect();
+        bench.commit(many);
+    }
+    bench
+}
+
+// Goal: one go writes and looks at a bounded amount, however much there is, and what is left comes later. Method: a topic
+// is deleted, groups are deleted, offsets expire: of one group with many offsets, and of many groups with few.
+#[test]
+fn goes_are_bounded() {
+    const ONE_GO_MAX: usize = 1_100;
+    for (groups, partitions) in [(1, 3_000), (3_000, 1)] {
+        let mut bench = with_offsets(groups, partitions);
+        let mut from = None;
+        let mut goes = 0;
+        loop {
+            let (decision, next) = bench.shard.topics_deleted(&["t".into()], from.as_ref());
+            assert!(decision.records.len() <= ONE_GO_MAX);
+            bench.take(decision);
+            goes += 1;
+            from = next;
+            if from.is_none() {
+                break;
+            }
+        }
+        assert_eq!((bench.shard.offset_count(), goes >= 3), (0, true));
+
+        let mut bench = with_offsets(groups, partitions);
+        let mut now = bench.now();
+        now.time.0 += i64::try_from(8 * DAY_MS).unwrap();
+        for go in 0.. {
+            now.clock = now.clock.plus_ms(DAY_MS);
+            let decision = bench.shard.tick(now, &bench.image);
+            assert!(decision.records.len() <= ONE_GO_MAX);
+            bench.take(decision);
+            if bench.shard.group_count() == 0 {
+                assert!(1 < go);
+                break;
+            }
+            assert!(go < 20);
+        }
+        assert_eq!(bench.shard.offset_count(), 0);
+    }
+    let mut bench = with_offsets(1_000, 2);
+    let group_ids = (0..1_000)
+        .map(|group| Str::from(format!("g{group}")))
+        .collect();
+    let token = bench.send(Command::DeleteGroups(DeleteGroups { group_ids }));
+    assert_eq!(bench.answer(token), None);
+    let left = bench.shard.group_count();
+    assert!(0 < left && left < 1_000);
+    bench.pass(1);
+    let Some(Reply::DeleteGroups(outcomes)) = bench.answer(token) else {
+        panic!("no answer");
+    };
+    assert!(outcomes.iter().all(|(_, error)| *error == ErrorCode::None));
+    assert_eq!((outcomes.len(), bench.shard.group_count()), (1_000, 0));
 }

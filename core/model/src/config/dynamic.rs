@@ -12,11 +12,11 @@ use std::collections::BTreeSet;
 
 use super::ConfigError;
 use super::broker::BrokerConfig;
+use super::described::Source;
 use super::key::{ConfigKey, Kind, Update};
 use super::layers::{Layers, Settings};
 use super::names::bare_name;
 use super::table::{broker_key, broker_keys, topic_keys};
-use super::topic::Source;
 
 /// Kafka binds other listeners while it runs; Pelton cannot, so the name is read-only here.
 const FIXED_HERE: &[&str] = &["listeners"];

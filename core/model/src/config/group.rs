@@ -1,4 +1,6 @@
-//! The settings of the group coordinators.
+//! The settings of the group coordinators, and what a group's own configuration makes of them.
+
+use std::ops::RangeInclusive;
 
 use super::ConfigError;
 use super::values::Values;
@@ -42,6 +44,12 @@ pub struct ConsumerGroupConfig {
     pub heartbeat_interval_ms: i32,
     /// `group.consumer.assignment.interval.ms`.
     pub assignment_interval_ms: i32,
+    /// `group.consumer.min.session.timeout.ms` and `max`: what a group may set.
+    pub session_timeout_bounds_ms: RangeInclusive<i32>,
+    /// `group.consumer.min.heartbeat.interval.ms` and `max`.
+    pub heartbeat_interval_bounds_ms: RangeInclusive<i32>,
+    /// `group.consumer.min.assignment.interval.ms` and `max`.
+    pub assignment_interval_bounds_ms: RangeInclusive<i32>,
     /// `group.consumer.max.size`.
     pub max_size: usize,
     /// `group.consumer.assignors`, in order; the first is the default.
@@ -84,12 +92,96 @@ impl GroupConfig {
     }
 }
 
+/// What holds for one consumer group, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsumerGroupTimes {
+    /// How long a silent member stays.
+    pub session_timeout_ms: i32,
+    /// How often members must call.
+    pub heartbeat_interval_ms: i32,
+    /// The least time between two assignments.
+    pub assignment_interval_ms: i32,
+}
+
+/// Protocols of groups whose times have bounds.
+const BOUNDED: &[&str] = &["consumer", "share", "streams"];
+
+/// Checks that the broker's own values lie within what it allows a group, as Kafka does at its start.
+fn check_bounds(values: Values<'_>) -> Result<(), ConfigError> {
+    let at_most = |less: &str, more: &str, rule: String| {
+        if values.i32(less)? <= values.i32(more)? {
+            Ok(())
+        } else {
+            Err(ConfigError::Conflict { reason: rule })
+        }
+    };
+    for protocol in BOUNDED {
+        for time in [
+            "heartbeat.interval.ms",
+            "session.timeout.ms",
+            "assignment.interval.ms",
+        ] {
+            let own = format!("group.{protocol}.{time}");
+            let min = format!("group.{protocol}.min.{time}");
+            let max = format!("group.{protocol}.max.{time}");
+            let at_least = "must be greater than or equal to";
+            at_most(&min, &max, format!("{max} {at_least} {min}"))?;
+            at_most(&min, &own, format!("{own} {at_least} {min}"))?;
+            at_most(
+                &own,
+                &max,
+                format!("{own} must be less than or equal to {max}"),
+            )?;
+        }
+        let heartbeat = format!("group.{protocol}.heartbeat.interval.ms");
+        let session = format!("group.{protocol}.session.timeout.ms");
+        if values.i32(&session)? <= values.i32(&heartbeat)? {
+            let reason = format!("{heartbeat} must be less than {session}");
+            return Err(ConfigError::Conflict { reason });
+        }
+    }
+    Ok(())
+}
+
 impl ConsumerGroupConfig {
+    /// What holds for a group whose own configuration is `own`: its values where it has some, within the broker's bounds.
+    pub fn of_group<'a>(&self, own: impl Fn(&str) -> Option<&'a str>) -> ConsumerGroupTimes {
+        let value = |name: &str, bounds: &RangeInclusive<i32>, broker: i32| {
+            let set = own(name).and_then(|value| value.trim().parse::<i32>().ok());
+            set.map_or(broker, |set| set.max(*bounds.start()).min(*bounds.end()))
+        };
+        ConsumerGroupTimes {
+            session_timeout_ms: value(
+                "consumer.session.timeout.ms",
+                &self.session_timeout_bounds_ms,
+                self.session_timeout_ms,
+            ),
+            heartbeat_interval_ms: value(
+                "consumer.heartbeat.interval.ms",
+                &self.heartbeat_interval_bounds_ms,
+                self.heartbeat_interval_ms,
+            ),
+            assignment_interval_ms: value(
+                "consumer.assignment.interval.ms",
+                &self.assignment_interval_bounds_ms,
+                self.assignment_interval_ms,
+            ),
+        }
+    }
+
     fn resolve(values: Values<'_>) -> Result<Self, ConfigError> {
         let policy = values.get("group.consumer.migration.policy");
         let policy = policy.unwrap_or_default().to_ascii_lowercase();
         let assignors = values.list("group.consumer.assignors");
+        check_bounds(values)?;
+        let bounds = |time: &str| -> Result<RangeInclusive<i32>, ConfigError> {
+            let min = values.i32(&format!("group.consumer.min.{time}"))?;
+            Ok(min..=values.i32(&format!("group.consumer.max.{time}"))?)
+        };
         Ok(Self {
+            session_timeout_bounds_ms: bounds("session.timeout.ms")?,
+            heartbeat_interval_bounds_ms: bounds("heartbeat.interval.ms")?,
+            assignment_interval_bounds_ms: bounds("assignment.interval.ms")?,
             session_timeout_ms: values.i32("group.consumer.session.timeout.ms")?,
             heartbeat_interval_ms: values.i32("group.consumer.heartbeat.interval.ms")?,
             assignment_interval_ms: values.i32("group.consumer.assignment.interval.ms")?,
@@ -105,4 +197,86 @@ impl ConsumerGroupConfig {
 /// An INT that counts something; below zero is none.
 fn count(values: Values<'_>, name: &str) -> Result<usize, ConfigError> {
     Ok(usize::try_from(values.i32(name)?).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::broker::{BrokerConfig, single_node_settings};
+    use super::*;
+
+    fn resolve(settings: &[(&str, &str)]) -> Result<GroupConfig, String> {
+        let mut set = single_node_settings();
+        let more = settings.iter();
+        set.extend(more.map(|&(name, value)| (name.to_owned(), value.to_owned())));
+        let config = BrokerConfig::resolve(set, "host");
+        config
+            .map(|config| config.group)
+            .map_err(|error| error.to_string())
+    }
+
+    // Goal: a broker's own values lie within what it allows groups, or it does not start. Method: a row for each rule.
+    #[test]
+    fn own_bounds() {
+        fn check(settings: &[(&str, &str)], expected: &str) {
+            assert_eq!(resolve(settings), Err(expected.to_owned()));
+        }
+        check(
+            &[("group.consumer.session.timeout.ms", "44999")],
+            "group.consumer.session.timeout.ms must be greater than or equal to \
+             group.consumer.min.session.timeout.ms",
+        );
+        check(
+            &[("group.consumer.heartbeat.interval.ms", "15001")],
+            "group.consumer.heartbeat.interval.ms must be less than or equal to \
+             group.consumer.max.heartbeat.interval.ms",
+        );
+        check(
+            &[("group.share.max.assignment.interval.ms", "999")],
+            "group.share.assignment.interval.ms must be less than or equal to \
+             group.share.max.assignment.interval.ms",
+        );
+        check(
+            &[("group.streams.min.session.timeout.ms", "60001")],
+            "group.streams.max.session.timeout.ms must be greater than or equal to \
+             group.streams.min.session.timeout.ms",
+        );
+        check(
+            &[
+                ("group.consumer.min.session.timeout.ms", "5000"),
+                ("group.consumer.session.timeout.ms", "5000"),
+            ],
+            "group.consumer.heartbeat.interval.ms must be less than \
+             group.consumer.session.timeout.ms",
+        );
+    }
+
+    // Goal: a group's own value counts, within the bounds as they are now. Method: values below, within and above.
+    #[test]
+    fn of_group() {
+        let config = resolve(&[]).unwrap().consumer;
+        let times = |session: Option<&'static str>| {
+            config.of_group(|name| session.filter(|_| name == "consumer.session.timeout.ms"))
+        };
+        let usual = times(None);
+        assert_eq!(
+            (
+                usual.session_timeout_ms,
+                usual.heartbeat_interval_ms,
+                usual.assignment_interval_ms
+            ),
+            (45_000, 5_000, 1_000)
+        );
+        for (set, expected) in [
+            ("1", 45_000),
+            (" 50000 ", 50_000),
+            ("70000", 60_000),
+            ("x", 45_000),
+        ] {
+            let expected = ConsumerGroupTimes {
+                session_timeout_ms: expected,
+                ..usual
+            };
+            assert_eq!(times(Some(set)), expected, "{set}");
+        }
+    }
 }

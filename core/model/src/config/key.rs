@@ -78,6 +78,8 @@ pub enum Rule {
     ThrottledReplicas,
     /// Not the empty text.
     NonEmpty,
+    /// `earliest`, `latest`, or `by_duration:` and a duration as ISO 8601 writes it.
+    ShareOffsetReset,
 }
 
 /// What setting the name does here.
@@ -159,7 +161,7 @@ impl Unit {
     }
 }
 
-/// A broker configuration name that gives a topic's default.
+/// A broker configuration name that gives a resource's default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Synonym {
     /// The broker's name for it.
@@ -168,7 +170,7 @@ pub struct Synonym {
     pub unit: Unit,
 }
 
-/// One topic configuration name.
+/// One configuration name of a topic, or of another resource that has defaults from its broker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TopicKey {
     /// Name, type, default and rule.
@@ -224,7 +226,8 @@ impl ConfigKey {
             | Rule::OneOf(_)
             | Rule::AnyCase(_)
             | Rule::ThrottledReplicas
-            | Rule::NonEmpty => None,
+            | Rule::NonEmpty
+            | Rule::ShareOffsetReset => None,
         }
     }
 
@@ -244,7 +247,8 @@ impl ConfigKey {
             | Rule::AnyCase(_)
             | Rule::GzipLevel
             | Rule::ThrottledReplicas
-            | Rule::NonEmpty => None,
+            | Rule::NonEmpty
+            | Rule::ShareOffsetReset => None,
         }
     }
 
@@ -262,6 +266,7 @@ impl ConfigKey {
             | Rule::Range(..)
             | Rule::Ratio(..)
             | Rule::AnyCase(_)
+            | Rule::ShareOffsetReset
             | Rule::GzipLevel => None,
         }
     }
@@ -274,6 +279,9 @@ impl ConfigKey {
             Rule::AnyCase(words) => (!words.iter().any(|word| word.eq_ignore_ascii_case(text)))
                 .then(|| format!("must be one of, in any case: {}", words.join(", "))),
             Rule::NonEmpty => text.is_empty().then(|| "must not be empty".to_owned()),
+            Rule::ShareOffsetReset => (!is_share_offset_reset(text)).then(|| {
+                "must be earliest, latest, or by_duration: and a duration such as PT1H".to_owned()
+            }),
             Rule::Any
             | Rule::Min(_)
             | Rule::Range(..)
@@ -326,6 +334,21 @@ fn is_replica(text: &str) -> bool {
         .is_some_and(|(partition, broker)| number(partition) && number(broker))
 }
 
+/// Whether the text says where a share group begins; of the duration it looks at letters and digits only.
+fn is_share_offset_reset(text: &str) -> bool {
+    let Some(duration) = text.strip_prefix("by_duration:") else {
+        return text == "earliest" || text == "latest";
+    };
+    let upper = duration.to_ascii_uppercase();
+    upper.strip_prefix('P').is_some_and(|rest| {
+        rest.ends_with(['D', 'H', 'M', 'S'])
+            && rest.starts_with(|first: char| first == 'T' || first.is_ascii_digit())
+            && rest
+                .chars()
+                .all(|one| one.is_ascii_digit() || "DTHMS.".contains(one))
+    })
+}
+
 /// The default column: a text or `null`.
 macro_rules! default_value {
     (null) => {
@@ -349,6 +372,9 @@ macro_rules! rule {
     };
     (throttled) => {
         $crate::config::key::Rule::ThrottledReplicas
+    };
+    (share_offset_reset) => {
+        $crate::config::key::Rule::ShareOffsetReset
     };
     ((min $min:literal)) => {
         $crate::config::key::Rule::Min($min)
@@ -408,7 +434,7 @@ macro_rules! broker_keys {
     };
 }
 
-/// A table of topic names: `[hidden] "name" Kind default rule Importance ["broker name" unit …] Effect "doc";`.
+/// A table of names of topics, groups or client metrics: `[hidden] "name" Kind default rule Importance ["broker name" unit …] Effect "doc";`.
 macro_rules! topic_keys {
     ($vis:vis $table:ident $($($hidden:ident)? $name:literal $kind:ident $default:tt $rule:tt
         $importance:ident [$($synonym:literal $unit:ident)*] $effect:ident $doc:literal;)+) => {

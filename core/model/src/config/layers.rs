@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::topic::Source;
+use super::described::Source;
 
 /// Settings by name.
 pub type Settings = BTreeMap<String, String>;

@@ -11,6 +11,8 @@ pub struct MetricsConfig {
     pub listener: Option<(String, u16)>,
     /// `metrics.partitions.max`: partitions that are told one by one.
     pub partitions_max: usize,
+    /// `metrics.group.partitions.max`: committed offsets whose lag is told.
+    pub group_partitions_max: usize,
     /// `metrics.series.max`: clients and topics that are told one by one, on each shard.
     pub series_max: usize,
     /// `slow.request.threshold.ms`.
@@ -34,6 +36,7 @@ impl MetricsConfig {
         Ok(Self {
             listener,
             partitions_max: count("metrics.partitions.max")?,
+            group_partitions_max: count("metrics.group.partitions.max")?,
             series_max: count("metrics.series.max")?,
             slow_request_ms: u64::try_from(values.i32("slow.request.threshold.ms")?).unwrap_or(0),
         })

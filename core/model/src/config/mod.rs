@@ -9,14 +9,17 @@
 pub mod broker;
 pub mod cleaner;
 pub mod connections;
+pub mod described;
 pub mod dynamic;
 pub mod group;
 pub mod key;
 pub mod listener;
+pub mod logger;
 pub mod metadata_log;
 pub mod metrics;
 pub mod names;
 pub mod properties;
+pub mod resource;
 pub mod table;
 pub mod topic;
 pub mod transaction;
@@ -44,6 +47,11 @@ pub enum ConfigError {
     },
     /// No topic configuration has this name.
     UnknownTopicName {
+        /// The name as given.
+        name: String,
+    },
+    /// No group configuration has this name.
+    UnknownGroupName {
         /// The name as given.
         name: String,
     },
@@ -94,6 +102,7 @@ impl fmt::Display for ConfigError {
                 )
             }
             Self::UnknownTopicName { name } => write!(f, "Unknown topic config name: {name}"),
+            Self::UnknownGroupName { name } => write!(f, "Unknown group config name: {name}"),
             Self::Conflict { reason } => f.write_str(reason),
             Self::Refused { rule, names } => write!(f, "{rule}: [{}]", names.join(", ")),
             Self::Unsupported {

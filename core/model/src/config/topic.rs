@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 
 use super::ConfigError;
 use super::broker::BrokerConfig;
-use super::key::{ConfigKey, Kind, TopicKey, Unit, list, parse_bool, parse_double};
+use super::described::{Described, Source, describe_rows, effective};
+use super::key::{list, parse_bool, parse_double};
 use super::layers::Layers;
-use super::table::{broker_key, topic_key, topic_keys};
+use super::table::{topic_key, topic_keys};
 use crate::batch::TimestampType;
 use crate::batch::store::Target;
 use crate::compression::Compression;
@@ -258,8 +259,8 @@ impl Effective<'_> {
         let key = topic_key(name).ok_or_else(|| ConfigError::UnknownTopicName {
             name: name.to_owned(),
         })?;
-        let (value, _) = effective(key, self.broker, self.overrides.get(name).copied());
-        let value = value.unwrap_or_default();
+        let own = self.overrides.get(name).copied();
+        let value = effective(key, self.broker, own).unwrap_or_default();
         parse(value.trim()).ok_or_else(|| ConfigError::invalid(name, &value, "has no usable value"))
     }
 
@@ -300,133 +301,17 @@ impl Effective<'_> {
     }
 }
 
-/// Where a value was set; the numbers are the wire's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i8)]
-pub enum Source {
-    /// On the topic.
-    DynamicTopic = 1,
-    /// On one broker, while it ran.
-    DynamicBroker = 2,
-    /// On all brokers, while they ran.
-    DynamicDefaultBroker = 3,
-    /// In the broker's file or on its command line.
-    StaticBroker = 4,
-    /// Nowhere.
-    Default = 5,
-}
-
-impl Source {
-    /// The wire number in DescribeConfigs and CreateTopics answers.
-    #[must_use]
-    pub fn code(self) -> i8 {
-        self as i8
-    }
-}
-
-/// A value under one of the names that could have given it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SynonymValue {
-    /// The name.
-    pub name: &'static str,
-    /// The value in that name's unit; `None` for secrets and null.
-    pub value: Option<String>,
-    /// Where it was set.
-    pub source: Source,
-}
-
-/// One line of a topic's configuration as clients are shown it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Described {
-    /// The name, type and description.
-    pub key: &'static ConfigKey,
-    /// The effective value; `None` is null.
-    pub value: Option<String>,
-    /// Where it was set.
-    pub source: Source,
-    /// Every place that sets it, the winning one first.
-    pub synonyms: Vec<SynonymValue>,
-}
-
 /// Every configuration of a topic with these overrides, sorted by name.
 pub fn describe<'a>(
     broker: &BrokerConfig,
     overrides: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Vec<Described> {
-    let overrides: BTreeMap<&str, &str> = overrides.into_iter().collect();
-    let layers = broker.layers();
-    topic_keys()
-        .iter()
-        .filter(|row| !row.key.hidden || overrides.contains_key(row.key.name))
-        .map(|row| {
-            let own = overrides.get(row.key.name).copied();
-            let (value, source) = effective(row, layers, own);
-            Described {
-                key: &row.key,
-                value: value.map(|value| row.key.canonical(&value)),
-                source,
-                synonyms: synonyms(row, layers, own),
-            }
-        })
-        .collect()
-}
-
-/// The value that counts and where it was set.
-fn effective(row: &TopicKey, broker: Layers<'_>, own: Option<&str>) -> (Option<String>, Source) {
-    if let Some(own) = own {
-        return (Some(own.to_owned()), Source::DynamicTopic);
-    }
-    for synonym in row.synonyms {
-        let default = || {
-            let default = broker_key(synonym.name).and_then(|key| key.default);
-            default.map(|value| (value, Source::Default))
-        };
-        if let Some((value, source)) = broker.get(synonym.name).or_else(default) {
-            return (Some(converted(value, synonym.unit)), source);
-        }
-    }
-    (row.key.default.map(str::to_owned), Source::Default)
-}
-
-/// A broker's value in the topic's unit.
-fn converted(value: &str, unit: Unit) -> String {
-    match (unit, value.trim().parse::<i64>()) {
-        (Unit::Minutes | Unit::Hours, Ok(number)) if number < 0 => "-1".to_owned(),
-        (Unit::Minutes | Unit::Hours, Ok(number)) => {
-            number.saturating_mul(unit.factor()).to_string()
-        }
-        (Unit::Same, _) | (_, Err(_)) => value.to_owned(),
-    }
-}
-
-/// As Kafka lists them: the topic's own, then what is set place by place under every broker name, then the defaults; but no defaults
-/// where the first broker name has none and nothing is set.
-fn synonyms(row: &TopicKey, broker: Layers<'_>, own: Option<&str>) -> Vec<SynonymValue> {
-    let of = |name, value: String, source| SynonymValue {
-        name,
-        value: (row.key.kind != Kind::Password).then_some(value),
-        source,
-    };
-    let own = own.map(|value| of(row.key.name, row.key.canonical(value), Source::DynamicTopic));
-    let mut found = Vec::new();
-    for (source, settings) in broker.places() {
-        let set = row
-            .synonyms
-            .iter()
-            .filter_map(|synonym| Some((synonym.name, settings.get(synonym.name)?)));
-        found.extend(set.map(|(name, value)| of(name, value.clone(), source)));
-    }
-    let defaults: Vec<_> = row
-        .synonyms
-        .iter()
-        .filter_map(|synonym| Some((synonym.name, broker_key(synonym.name)?.default?)))
-        .collect();
-    let first = row.synonyms.first().map(|synonym| synonym.name);
-    if !found.is_empty() || defaults.first().map(|(name, _)| *name) == first {
-        let defaults = defaults.into_iter();
-        found.extend(defaults.map(|(name, value)| of(name, value.to_owned(), Source::Default)));
-    }
-    own.into_iter().chain(found).collect()
+    describe_rows(
+        topic_keys(),
+        broker.layers(),
+        overrides,
+        Source::DynamicTopic,
+    )
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ pub const NO_RECOVERY_CHANGE: i8 = -1;
 pub const RESOURCE_TOPIC: i8 = 2;
 /// `ConfigRecord::resource_type` of a broker; the empty name stands for all brokers.
 pub const RESOURCE_BROKER: i8 = 4;
+/// Kafka's number of a broker's loggers as a resource; no record has it.
+pub const RESOURCE_BROKER_LOGGER: i8 = 8;
 /// `ConfigRecord::resource_type` of a client metrics subscription.
 pub const RESOURCE_CLIENT_METRICS: i8 = 16;
 /// `ConfigRecord::resource_type` of a group.
@@ -29,6 +31,10 @@ pub const RESOURCE_GROUP: i8 = 32;
 pub const METADATA_VERSION_FEATURE: &str = "metadata.version";
 /// The name of the feature that says how transactions work (KIP-890).
 pub const TRANSACTION_VERSION_FEATURE: &str = "transaction.version";
+/// The name of the feature with the consumer group protocol (KIP-848).
+pub const GROUP_VERSION_FEATURE: &str = "group.version";
+/// The name of the feature that puts the quorum's voters into its log (KIP-853).
+pub const KRAFT_VERSION_FEATURE: &str = "kraft.version";
 
 macro_rules! metadata_records {
     ($($(#[$doc:meta])* $variant:ident($record:ident) = $key:literal,)+) => {

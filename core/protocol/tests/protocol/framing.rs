@@ -236,6 +236,8 @@ fn admission() {
             | ApiKey::UnregisterBroker
             | ApiKey::DescribeTopicPartitions
             | ApiKey::AlterReplicaLogDirs
+            | ApiKey::UpdateFeatures
+            | ApiKey::ListConfigResources
             | ApiKey::DescribeCluster => "close",
         };
         check(row.key.code(), row.min - 1, outside);
@@ -302,6 +304,7 @@ fn api_versions_response() {
         (46, 0, 0),
         (47, 0, 0),
         (55, 0, 2),
+        (57, 0, 2),
         (60, 0, 2),
         (61, 0, 0),
         (64, 0, 0),
@@ -309,6 +312,7 @@ fn api_versions_response() {
         (66, 0, 2),
         (68, 0, 1),
         (69, 0, 1),
+        (74, 0, 1),
         (75, 0, 0),
     ];
     assert_eq!(ranges, expected);

@@ -99,6 +99,8 @@ oracle! {
     join_group_response: JoinGroupResponse;
     leave_group_request: LeaveGroupRequest;
     leave_group_response: LeaveGroupResponse;
+    list_config_resources_request: ListConfigResourcesRequest;
+    list_config_resources_response: ListConfigResourcesResponse;
     list_groups_request: ListGroupsRequest;
     list_groups_response: ListGroupsResponse;
     write_txn_markers_request: WriteTxnMarkersRequest;
@@ -145,6 +147,8 @@ oracle! {
     unregister_broker_response: UnregisterBrokerResponse;
     describe_topic_partitions_request: DescribeTopicPartitionsRequest;
     describe_topic_partitions_response: DescribeTopicPartitionsResponse;
+    update_features_request: UpdateFeaturesRequest;
+    update_features_response: UpdateFeaturesResponse;
 }
 
 // Goal: headers are those of Kafka for every API and version. Method: each side reads what the other wrote.

@@ -3,8 +3,8 @@
 use pelton_machine::controller::{
     self, AlterConfigsOptions, AlterableResource, CreatableTopic, CreatePartitionsOptions,
     CreatePartitionsResult, CreateTopicResult, CreateTopicsOptions, Decision, DeletableTopic,
-    DeleteTopicResult, Election, NewPartitions, ProducerIdBlock, ReassignmentTopic, Refusal,
-    TopicOutcomes, TopicPartitions,
+    DeleteTopicResult, Election, FeatureUpdate, NewPartitions, ProducerIdBlock, ReassignmentTopic,
+    Refusal, TopicOutcomes, TopicPartitions, UpdateFeaturesOptions,
 };
 use pelton_model::record_type::metadata::MetadataRecord;
 use pelton_model::{ErrorCode, TopicId, TopicPartition, config};
@@ -55,6 +55,13 @@ pub enum Command {
         /// Whether a partition may have more or fewer replicas afterwards.
         allow_factor_change: bool,
     },
+    /// UpdateFeatures.
+    UpdateFeatures {
+        /// What to change.
+        updates: Vec<FeatureUpdate>,
+        /// Whether to check only.
+        validate_only: bool,
+    },
     /// A block of producer ids for one shard.
     AllocateProducerIds,
     /// A log directory of this node has failed.
@@ -74,6 +81,7 @@ impl Command {
             | Self::AlterConfigs { .. }
             | Self::ElectLeaders { .. }
             | Self::Reassign { .. }
+            | Self::UpdateFeatures { .. }
             | Self::AllocateProducerIds
             | Self::FailDirectory(_)
             | Self::AssignDirectory(..) => false,
@@ -96,6 +104,8 @@ pub enum Answer {
     Elected(Vec<TopicOutcomes>),
     /// To `Reassign`.
     Reassigned(Vec<TopicOutcomes>),
+    /// To `UpdateFeatures`.
+    FeaturesUpdated(Result<(), Refusal>),
     /// To `AllocateProducerIds`.
     ProducerIds(Result<ProducerIdBlock, Refusal>),
     /// To `AssignDirectory`: whether this node has the partition.
@@ -158,14 +168,7 @@ impl<E: Env> Controller<E> {
             Command::AlterConfigs {
                 resources,
                 validate_only,
-            } => {
-                let options = AlterConfigsOptions {
-                    broker: &shard.settings(),
-                    validate_only,
-                };
-                let decision = controller::alter_configs(&image, &resources, &options);
-                split(decision, Answer::ConfigsAltered)
-            }
+            } => self.alter_configs(shard, &resources, validate_only),
             Command::ElectLeaders { election, topics } => {
                 let decision = controller::elect_leaders(&image, election, topics.as_deref());
                 split(decision, Answer::Elected)
@@ -178,6 +181,10 @@ impl<E: Env> Controller<E> {
                     controller::reassign_partitions(&image, &topics, allow_factor_change);
                 split(decision, Answer::Reassigned)
             }
+            Command::UpdateFeatures {
+                updates,
+                validate_only,
+            } => self.update_features(shard, &updates, validate_only),
             Command::FailDirectory(id) => {
                 let decision = controller::fail_directory(&image, shard.config.node_id, id);
                 split(decision, |()| Answer::Done)
@@ -193,6 +200,35 @@ impl<E: Env> Controller<E> {
                 producer_ids(controller::allocate_producer_ids(&image, node, epoch))
             }
         }
+    }
+
+    fn alter_configs(
+        &self,
+        shard: &Shard<E>,
+        resources: &[AlterableResource],
+        validate_only: bool,
+    ) -> (Vec<MetadataRecord>, Answer) {
+        let options = AlterConfigsOptions {
+            broker: &shard.settings(),
+            validate_only,
+        };
+        let decision = controller::alter_configs(&self.image.borrow(), resources, &options);
+        split(decision, Answer::ConfigsAltered)
+    }
+
+    fn update_features(
+        &self,
+        shard: &Shard<E>,
+        updates: &[FeatureUpdate],
+        validate_only: bool,
+    ) -> (Vec<MetadataRecord>, Answer) {
+        let options = UpdateFeaturesOptions {
+            node: shard.config.node_id,
+            kraft_version: self.quorum.borrow().kraft_version(),
+            validate_only,
+        };
+        let decision = controller::update_features(&self.image.borrow(), updates, options);
+        split(decision, Answer::FeaturesUpdated)
     }
 }
 

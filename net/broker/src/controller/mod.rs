@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use pelton_machine::controller::{self, BrokerStart, QuorumImage, QuorumStart};
 use pelton_machine::image::MetadataImage;
+use pelton_model::record_type::metadata::GROUP_VERSION_FEATURE;
 use pelton_model::task::{Notify, OnceSender, oneshot};
 use pelton_model::{ErrorCode, LeaderEpoch, Monotonic, Offset, Timestamp};
 use pelton_storage::{Log, StorageError};
@@ -102,6 +103,17 @@ impl<E: Env> Controller<E> {
             .write(shard, &started.records)
             .await
             .map_err(BootError::MetadataWrite)?;
+        if controller
+            .image
+            .borrow()
+            .feature(GROUP_VERSION_FEATURE)
+            .is_none()
+        {
+            tracing::info!(
+                "the consumer protocol of groups is off: this directory is from before it; \
+                 `kafka-features upgrade --feature group.version=1` switches it on"
+            );
+        }
         Ok(controller)
     }
 
@@ -130,6 +142,7 @@ impl<E: Env> Controller<E> {
             image: Arc::new(image),
             delta: Arc::new(delta),
             opening,
+            kraft_version: self.quorum.borrow().kraft_version(),
         };
         let mut answers = Vec::new();
         for peer in shard.shards().filter(|peer| *peer != shard.id) {

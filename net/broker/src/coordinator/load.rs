@@ -4,21 +4,21 @@
 //! 1. One partition at a time, piece by piece: memory is bounded by `offsets.load.buffer.size` (or one batch), however long the log.
 //! 2. Reading, checking and decoding run on the helper thread; the shard only applies, and serves others between pieces.
 //! 3. Requests are refused with COORDINATOR_LOAD_IN_PROGRESS until everything is applied. A log that cannot be read is not served from:
-//!    forgotten offsets would be worse than none.
+//!    forgotten offsets would be worse than none. It is tried again after a second, then after twice as long each time, up to a minute.
 //! 4. Records of unknown types, and such that cannot be decoded, are left alone, as Kafka does.
 
 use std::rc::Rc;
 
 use bytes::Bytes;
-use pelton_model::Offset;
 use pelton_model::batch::{BatchHeader, Batches, RecordIter, verify_crc};
 use pelton_model::limits::DECOMPRESSED_BYTES_MAX;
 use pelton_model::slice::Slice;
+use pelton_model::{Monotonic, Offset};
 use pelton_storage::disk::range::read_slice;
 use pelton_storage::{ReadError, ReadOptions};
 use pelton_transport::net::Net;
 
-use super::machine::{Kind, Loaded};
+use super::machine::{Kind, Loaded, Machine};
 use super::{Hosted, Phase};
 use crate::env::Env;
 use crate::shard::Shard;
@@ -27,6 +27,11 @@ use crate::shard::Shard;
 const APPLY_RECORDS: usize = 1_000;
 /// The least that is read at once.
 const READ_BYTES_MIN: usize = 64 * 1024;
+
+/// The rest after the first time that a log could not be read.
+const RETRY_MS_MIN: u64 = 1_000;
+/// The longest rest.
+const RETRY_MS_MAX: u64 = 60_000;
 
 /// A piece of a log, decoded.
 struct Piece {
@@ -66,18 +71,61 @@ impl<E: Env> Shard<E> {
     /// The shard's loader: one partition after the other.
     pub(crate) async fn run_coordinator_loader(self: Rc<Self>) {
         loop {
-            self.coordinators.load_wanted.notified().await;
-            loop {
-                let next = self.coordinators.to_load.borrow_mut().pop_front();
-                let Some(hosted) = next else {
-                    break;
-                };
+            let next = self.coordinators.to_load.borrow_mut().pop_front();
+            if let Some(hosted) = next {
                 if self.is_stopping.get() {
                     return;
                 }
                 self.load_coordinator(&hosted).await;
+                continue;
             }
+            match self.list_due_retries() {
+                Some(at) => {
+                    let wanted = &self.coordinators.load_wanted;
+                    self.sleep_or_notified(at, wanted).await;
+                }
+                None => self.coordinators.load_wanted.notified().await,
+            }
+            self.list_due_retries();
         }
+    }
+
+    /// Lists again what is to be tried now; when the next is due.
+    fn list_due_retries(&self) -> Option<Monotonic> {
+        let now = self.net.now();
+        let coordinators = &self.coordinators;
+        let mut to_retry = coordinators.to_retry.borrow_mut();
+        // Given up meanwhile: another took its place, or none.
+        to_retry.retain(|(_, hosted)| hosted.phase.get() == Phase::Failed);
+        to_retry.retain(|(at, hosted)| {
+            let is_due = *at <= now;
+            if is_due {
+                hosted.phase.set(Phase::Loading);
+                coordinators
+                    .to_load
+                    .borrow_mut()
+                    .push_back(Rc::clone(hosted));
+                coordinators.load_wanted.notify();
+            }
+            !is_due
+        });
+        to_retry.iter().map(|(at, _)| *at).min()
+    }
+
+    /// Notes that a log could not be read. Whatever was the matter may pass: a disk that is full of errors, a file that is put back.
+    fn retry_load(&self, hosted: &Rc<Hosted<E>>) -> u64 {
+        // What was applied of it is not the whole.
+        let fresh = Machine::new(hosted.kind, &self.coordinator_settings());
+        hosted.state.replace(fresh);
+        hosted.phase.set(Phase::Failed);
+        let failures = hosted.failures.get();
+        hosted.failures.set(failures.saturating_add(1));
+        let doubled = RETRY_MS_MIN.saturating_mul(1 << failures.min(16));
+        let wait_ms = doubled.min(RETRY_MS_MAX);
+        let at = self.net.now().plus_ms(wait_ms);
+        let mut to_retry = self.coordinators.to_retry.borrow_mut();
+        to_retry.push((at, Rc::clone(hosted)));
+        wait_ms
     }
 
     async fn load_coordinator(self: &Rc<Self>, hosted: &Rc<Hosted<E>>) {
@@ -103,8 +151,8 @@ impl<E: Env> Shard<E> {
                 }
             }
             Err(error) => {
-                tracing::error!(topic = hosted.kind.topic(), %partition, %error, "cannot load a coordinator: it does not serve");
-                hosted.phase.set(Phase::Failed);
+                let retry_ms = self.retry_load(hosted);
+                tracing::error!(topic = hosted.kind.topic(), %partition, %error, retry_ms, "cannot load a coordinator: it does not serve");
                 if let LoadError::Read(ReadError::Storage(error)) = &error {
                     self.blame(hosted.slot.dir(), error);
                 }

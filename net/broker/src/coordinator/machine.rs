@@ -11,7 +11,7 @@ use pelton_model::compression::Compression;
 use pelton_model::config::broker::BrokerConfig;
 use pelton_model::record_type::group::GroupRecord;
 use pelton_model::record_type::transaction::{TransactionLogValue, TransactionRecord};
-use pelton_model::{ErrorCode, Monotonic, ProducerEpoch, ProducerId};
+use pelton_model::{ErrorCode, Monotonic, ProducerEpoch, ProducerId, Str};
 use pelton_protocol::{group_record, transaction_record};
 
 use super::spoil;
@@ -332,10 +332,18 @@ impl Machine {
         }
     }
 
-    pub(super) fn topics_deleted(&mut self, names: &[pelton_model::Str]) -> Made {
+    /// Forgets some of what concerns deleted topics; and the group to go on with.
+    pub(super) fn topics_deleted(
+        &mut self,
+        names: &[Str],
+        from: Option<&Str>,
+    ) -> (Made, Option<Str>) {
         match self {
-            Self::Groups(groups) => Made::of_groups(groups.topics_deleted(names)),
-            Self::Transactions(_) => Made::default(),
+            Self::Groups(groups) => {
+                let (decision, next) = groups.topics_deleted(names, from);
+                (Made::of_groups(decision), next)
+            }
+            Self::Transactions(_) => (Made::default(), None),
         }
     }
 

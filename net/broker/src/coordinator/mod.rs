@@ -53,6 +53,7 @@ use self::pending::{Pending, Place, Recipient};
 use self::producer_ids::ProducerIds;
 use self::queue::Queue;
 use crate::env::Env;
+use crate::metrics::report::CommittedOffset;
 use crate::shard::Shard;
 use crate::shard::append::refusal;
 use crate::shard::message::{CoordinatorCall, WatchId};
@@ -66,6 +67,8 @@ pub(crate) struct Coordinators<E: Env> {
     /// Those to load, one after the other.
     to_load: RefCell<VecDeque<Rc<Hosted<E>>>>,
     load_wanted: Notify,
+    /// Those whose log could not be read, and when it is tried again.
+    to_retry: RefCell<Vec<(Monotonic, Rc<Hosted<E>>)>>,
     next_token: Cell<u64>,
     /// What the timer waits for.
     armed: Cell<Option<Monotonic>>,
@@ -82,6 +85,7 @@ impl<E: Env> Default for Coordinators<E> {
             unsealed: RefCell::default(),
             to_load: RefCell::default(),
             load_wanted: Notify::default(),
+            to_retry: RefCell::default(),
             next_token: Cell::new(0),
             armed: Cell::new(None),
             rearm: Notify::default(),
@@ -103,6 +107,8 @@ pub(crate) struct Hosted<E: Env> {
     kind: Kind,
     slot: Rc<Slot<E>>,
     phase: Cell<Phase>,
+    /// How often its log could not be read.
+    failures: Cell<u32>,
     state: RefCell<Machine>,
     /// Who is to be told, by the token of the request.
     waiting: RefCell<Map<Token, Place>>,
@@ -115,7 +121,7 @@ enum Phase {
     Loading,
     /// Requests are decided.
     Active,
-    /// The log could not be read.
+    /// The log could not be read; it is tried again.
     Failed,
     /// Another takes its place, or none.
     Gone,
@@ -194,7 +200,8 @@ impl<E: Env> Shard<E> {
             kind,
             slot,
             phase: Cell::new(Phase::Loading),
-            state: RefCell::new(Machine::new(kind, &self.settings())),
+            failures: Cell::new(0),
+            state: RefCell::new(Machine::new(kind, &self.coordinator_settings())),
             waiting: RefCell::default(),
             queue: RefCell::default(),
         });
@@ -222,7 +229,7 @@ impl<E: Env> Shard<E> {
                 all.remove(&id);
             }
         }
-        let fresh = Machine::new(hosted.kind, &self.settings());
+        let fresh = Machine::new(hosted.kind, &self.coordinator_settings());
         let state = hosted.state.replace(fresh);
         let unwritten = hosted.queue.take().into_replies();
         for (token, reply) in unwritten {
@@ -237,15 +244,30 @@ impl<E: Env> Shard<E> {
         );
     }
 
-    /// Topics are gone: so are the offsets committed for them.
-    pub(crate) fn forget_deleted_topics(self: &Rc<Self>, delta: &MetadataDelta) {
+    /// Topics are gone: so are the offsets committed for them. Nobody hears of the deletion before, so that a topic of the same name
+    /// cannot have offsets yet.
+    pub(crate) async fn forget_deleted_topics(self: &Rc<Self>, delta: &MetadataDelta) {
         if delta.topics_deleted.is_empty() {
             return;
         }
         let names: Vec<Str> = delta.topics_deleted.values().map(Str::new).collect();
         for hosted in self.active_coordinators() {
-            let made = hosted.state.borrow_mut().topics_deleted(&names);
-            self.carry_out(&hosted, made);
+            let mut from = None;
+            loop {
+                let (made, next) = {
+                    let mut state = hosted.state.borrow_mut();
+                    state.topics_deleted(&names, from.as_ref())
+                };
+                self.carry_out(&hosted, made);
+                if next.is_none() {
+                    break;
+                }
+                self.net.yield_now().await;
+                if hosted.phase.get() != Phase::Active {
+                    break;
+                }
+                from = next;
+            }
         }
     }
 
@@ -262,7 +284,7 @@ impl<E: Env> Shard<E> {
 
     /// The settings may have changed.
     pub(crate) fn configure_coordinators(&self) {
-        let config = self.settings();
+        let config = self.coordinator_settings();
         for hosted in self.coordinators.hosted.borrow().values() {
             hosted.state.borrow_mut().configure(&config);
         }
@@ -274,6 +296,31 @@ impl<E: Env> Shard<E> {
             .values()
             .filter(|hosted| hosted.phase.get() == Phase::Active);
         active.cloned().collect()
+    }
+
+    /// What groups have committed, the first by group, topic and partition; and how many there are.
+    pub(crate) fn committed_offsets(&self, count_max: usize) -> (Vec<CommittedOffset>, u64) {
+        let mut rows = Vec::new();
+        let mut count = 0;
+        for hosted in self.active_coordinators() {
+            let state = hosted.state.borrow();
+            let Machine::Groups(groups) = &*state else {
+                continue;
+            };
+            count += groups.offset_count() as u64;
+            // Groups are in order, so that each coordinator's first are enough.
+            let first = groups.committed_offsets().take(count_max);
+            let row = |(group, topic, partition, offset): (&Str, &Str, i32, i64)| CommittedOffset {
+                group: group.clone(),
+                topic: topic.clone(),
+                partition,
+                offset,
+            };
+            rows.extend(first.map(row));
+        }
+        rows.sort_unstable();
+        rows.truncate(count_max);
+        (rows, count)
     }
 
     /// Takes in calls for partitions of this shard. Gives the replies if all are there at once; else they go to `recipient` later.
@@ -448,7 +495,13 @@ impl<E: Env> Shard<E> {
     }
 
     async fn sleep_or_rearm(&self, deadline: Monotonic) {
-        let mut rearmed = pin!(self.coordinators.rearm.notified());
+        self.sleep_or_notified(deadline, &self.coordinators.rearm)
+            .await;
+    }
+
+    /// Waits until the deadline, or until it is woken.
+    async fn sleep_or_notified(&self, deadline: Monotonic, notify: &Notify) {
+        let mut rearmed = pin!(notify.notified());
         let mut timer = pin!(self.net.sleep_until(deadline));
         poll_fn(|context| {
             if rearmed.as_mut().poll(context).is_ready() {

@@ -2,7 +2,8 @@
 
 use pelton_machine::controller::{AlterableResource, ConfigChange, ConfigChanges, Refusal};
 use pelton_model::ErrorCode;
-use pelton_model::record_type::metadata::RESOURCE_BROKER;
+use pelton_model::config::logger::LogLevel;
+use pelton_model::record_type::metadata::{RESOURCE_BROKER, RESOURCE_BROKER_LOGGER};
 use pelton_protocol::codec::Str;
 use pelton_protocol::message::alter_configs::{
     self, AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse,
@@ -18,6 +19,9 @@ use crate::dispatch::Request;
 use crate::env::Env;
 use crate::shard::CONTROLLER_SHARD;
 use crate::shard::message;
+
+/// The operation that sets a value.
+const SET: i8 = 0;
 
 /// Serves one AlterConfigs request.
 pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Handled {
@@ -99,12 +103,22 @@ async fn alter<E: Env>(
         .iter()
         .map(|resource| (resource.resource_type, Str::from(resource.name.as_str())))
         .collect();
-    let brokers = resources
-        .iter_mut()
-        .filter(|resource| resource.resource_type == RESOURCE_BROKER);
+    let brokers = resources.iter_mut().filter(|resource| {
+        matches!(
+            resource.resource_type,
+            RESOURCE_BROKER | RESOURCE_BROKER_LOGGER
+        )
+    });
     for resource in brokers {
         resource.name = client.meant_broker(&resource.name);
     }
+    let of_loggers = |resource: &AlterableResource| match &resource.changes {
+        ConfigChanges::Some(changes) if resource.resource_type == RESOURCE_BROKER_LOGGER => {
+            changes.clone()
+        }
+        ConfigChanges::Some(_) | ConfigChanges::All(_) => Vec::new(),
+    };
+    let loggers: Vec<Vec<ConfigChange>> = resources.iter().map(of_loggers).collect();
     let command = Command::AlterConfigs {
         resources,
         validate_only,
@@ -123,6 +137,12 @@ async fn alter<E: Env>(
         };
         identities.iter().map(|_| Err(failed.clone())).collect()
     };
+    if !validate_only {
+        let granted = loggers.iter().zip(&results);
+        for (changes, _) in granted.filter(|(_, result)| result.is_ok()) {
+            turn_loggers(client, changes);
+        }
+    }
     let told = |((resource_type, name), result): ((i8, Str), Result<(), Refusal>)| {
         let (error, message) = match result {
             Ok(()) => (ErrorCode::None, None),
@@ -139,4 +159,18 @@ async fn alter<E: Env>(
         }
     };
     identities.into_iter().zip(results).map(told).collect()
+}
+
+/// Carries out what the controller checked: the log is the process', and no metadata.
+fn turn_loggers<E: Env>(client: &Client<E>, changes: &[ConfigChange]) {
+    for change in changes {
+        // Only two operations pass the check: a value sets the level, none takes it away.
+        let level = match change.operation {
+            SET => change.value.as_deref().and_then(LogLevel::from_name),
+            _ => None,
+        };
+        client.shard.loggers.set_level(&change.name, level);
+        let (logger, level) = (&change.name, level.map_or("none", LogLevel::name));
+        tracing::info!(%logger, level, "a log level was changed");
+    }
 }

@@ -1,6 +1,6 @@
 //! ApiVersions: what is served, and the finalized features.
 
-use pelton_machine::controller::supported_features;
+use pelton_machine::controller::{finalized_features, supported_features};
 use pelton_model::ErrorCode;
 use pelton_protocol::codec::Str;
 use pelton_protocol::message::api_versions::{
@@ -25,11 +25,14 @@ pub(crate) fn handle<E: Env>(client: &Client<E>, request: &Request) -> Handled {
     let mut response = ApiVersionsResponse::served(request.version, supported.collect());
     let image = client.shard.image();
     response.finalized_features_epoch = image.applied().0;
-    let finalized = image.features().map(|(name, level)| FinalizedFeatureKey {
-        name: Str::from(name),
-        max_version_level: level,
-        min_version_level: level,
-    });
+    let finalized = finalized_features(&image, client.shard.kraft_version.get());
+    let finalized = finalized
+        .into_iter()
+        .map(|(name, level)| FinalizedFeatureKey {
+            name: Str::from(name),
+            max_version_level: level,
+            min_version_level: level,
+        });
     response.finalized_features = finalized.collect();
     if !asked.is_valid(request.version) {
         response = ApiVersionsResponse {

@@ -1,11 +1,18 @@
 //! DescribeConfigs: from the image and the settings of this shard; nobody else is asked.
 
 use pelton_machine::controller::validate_topic_name;
+use pelton_machine::image::MetadataImage;
 use pelton_model::ErrorCode;
+use pelton_model::config::described::{Described, Source};
 use pelton_model::config::dynamic::BrokerLine;
 use pelton_model::config::key::Kind;
-use pelton_model::config::topic::{self, Described};
-use pelton_model::record_type::metadata::{RESOURCE_BROKER, RESOURCE_TOPIC};
+use pelton_model::config::logger;
+use pelton_model::config::resource::{describe_client_metrics, describe_group};
+use pelton_model::config::topic;
+use pelton_model::record_type::metadata::{
+    RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+};
 use pelton_protocol::codec::Str;
 use pelton_protocol::message::describe_configs::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
@@ -60,6 +67,9 @@ fn result<E: Env>(
     let described = match resource.resource_type {
         RESOURCE_TOPIC => topic_lines(&client.shard, name, columns),
         RESOURCE_BROKER => broker_lines(&client.shard, &client.meant_broker(name), columns),
+        RESOURCE_BROKER_LOGGER => logger_lines(&client.shard, &client.meant_broker(name)),
+        RESOURCE_GROUP => group_lines(&client.shard, name, columns),
+        RESOURCE_CLIENT_METRICS => client_metrics_lines(&client.shard, name, columns),
         other => Err(invalid(format!("Unsupported resource type: {other}"))),
     };
     let told = DescribeConfigsResult {
@@ -110,16 +120,83 @@ fn topic_lines<E: Env>(
             message: ErrorCode::UnknownTopicOrPartition.message().to_owned(),
         });
     }
-    let overrides = image.topic_configs(name).into_iter().flatten();
-    let overrides = overrides.map(|(name, value)| (name.as_str(), value.as_str()));
-    let lines = topic::describe(&shard.settings(), overrides);
-    Ok(lines
-        .into_iter()
-        .map(|line| topic_line(line, columns))
-        .collect())
+    let lines = topic::describe(&shard.settings(), set_on(&image, RESOURCE_TOPIC, name));
+    Ok(shown(lines, columns))
 }
 
-fn topic_line(line: Described, columns: Columns) -> DescribeConfigsResourceResult {
+/// What is set on a resource.
+fn set_on<'a>(
+    image: &'a MetadataImage,
+    resource_type: i8,
+    name: &str,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let set = image.configs(resource_type, name).into_iter().flatten();
+    set.map(|(name, value)| (name.as_str(), value.as_str()))
+}
+
+fn shown(lines: Vec<Described>, columns: Columns) -> Vec<DescribeConfigsResourceResult> {
+    let lines = lines.into_iter();
+    lines.map(|line| shown_line(line, columns)).collect()
+}
+
+/// Groups need not exist to have a configuration.
+fn group_lines<E: Env>(
+    shard: &Shard<E>,
+    name: &str,
+    columns: Columns,
+) -> Result<Vec<DescribeConfigsResourceResult>, Refused> {
+    if name.is_empty() {
+        return Err(invalid("Group name must not be empty".to_owned()));
+    }
+    let image = shard.image();
+    let lines = describe_group(&shard.settings(), set_on(&image, RESOURCE_GROUP, name));
+    Ok(shown(lines, columns))
+}
+
+fn client_metrics_lines<E: Env>(
+    shard: &Shard<E>,
+    name: &str,
+    columns: Columns,
+) -> Result<Vec<DescribeConfigsResourceResult>, Refused> {
+    if name.is_empty() {
+        let text = "Client metrics subscription name must not be empty";
+        return Err(invalid(text.to_owned()));
+    }
+    let image = shard.image();
+    let set = set_on(&image, RESOURCE_CLIENT_METRICS, name);
+    let lines = describe_client_metrics(&shard.settings(), set);
+    Ok(shown(lines, columns))
+}
+
+fn logger_lines<E: Env>(
+    shard: &Shard<E>,
+    name: &str,
+) -> Result<Vec<DescribeConfigsResourceResult>, Refused> {
+    if name.is_empty() {
+        return Err(invalid("Broker id must not be empty".to_owned()));
+    }
+    let own = shard.config.node_id;
+    if broker_id(name)? != own.0 {
+        let text = format!("Unexpected broker id, expected {own} but received {name}");
+        return Err(invalid(text));
+    }
+    let lines = logger::describe(&shard.loggers.own_levels()).into_iter();
+    let line = |(name, level): (&str, logger::LogLevel)| DescribeConfigsResourceResult {
+        name: Str::from(name),
+        value: Some(Str::new_static(level.name())),
+        config_source: Source::DynamicLogger.code(),
+        config_type: Kind::String.code(),
+        ..DescribeConfigsResourceResult::default()
+    };
+    Ok(lines.map(line).collect())
+}
+
+fn broker_id(name: &str) -> Result<i32, Refused> {
+    let id = name.parse::<i32>();
+    id.map_err(|_| invalid(format!("Broker id must be an integer, but it is: {name}")))
+}
+
+fn shown_line(line: Described, columns: Columns) -> DescribeConfigsResourceResult {
     let is_sensitive = line.key.kind == Kind::Password;
     let synonyms = line.synonyms.into_iter().filter(|_| columns.synonyms);
     DescribeConfigsResourceResult {
@@ -150,19 +227,12 @@ fn broker_lines<E: Env>(
         settings.describe_cluster()
     } else {
         let own = settings.node_id;
-        match name.parse::<i32>() {
-            Ok(id) if id == own.0 => settings.describe(),
-            Ok(_) => {
-                return Err(invalid(format!(
-                    "Unexpected broker id, expected {own} or empty string, but received {name}"
-                )));
-            }
-            Err(_) => {
-                return Err(invalid(format!(
-                    "Broker id must be an integer, but it is: {name}"
-                )));
-            }
+        if broker_id(name)? != own.0 {
+            return Err(invalid(format!(
+                "Unexpected broker id, expected {own} or empty string, but received {name}"
+            )));
         }
+        settings.describe()
     };
     Ok(lines
         .into_iter()

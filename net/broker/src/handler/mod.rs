@@ -33,6 +33,7 @@ pub(crate) mod heartbeat;
 pub(crate) mod init_producer_id;
 pub(crate) mod join_group;
 pub(crate) mod leave_group;
+pub(crate) mod list_config_resources;
 pub(crate) mod list_groups;
 pub(crate) mod list_offsets;
 pub(crate) mod list_partition_reassignments;
@@ -46,6 +47,7 @@ pub(crate) mod produce;
 pub(crate) mod sync_group;
 pub(crate) mod txn_offset_commit;
 pub(crate) mod unregister_broker;
+pub(crate) mod update_features;
 pub(crate) mod write_txn_markers;
 
 use pelton_machine::connection::Outcome;

@@ -41,7 +41,7 @@ pub(super) async fn gather<E: Env>(
         .filter(|peer| *peer != shard.id && !shard.is_stopping.get());
     for peer in peers {
         if open.0.get() < METRICS_CONNECTIONS_MAX * usize::from(shard.shard_count) {
-            asked.push(ask(shard, open, peer, wanted));
+            asked.push(ask(shard, open, peer, Request::Metrics(wanted)));
         }
     }
     let mut reports = vec![shard.metrics_report(wanted).await];
@@ -50,8 +50,9 @@ pub(super) async fn gather<E: Env>(
             shard.net.sleep_until(deadline).await;
             None
         };
-        if let Some(report) = futures_lite::future::or(answer, timed_out).await {
-            reports.push(report);
+        // A shard that stops answers something else.
+        if let Some(Response::Metrics(report)) = futures_lite::future::or(answer, timed_out).await {
+            reports.push(*report);
         }
     }
     reports.sort_by_key(|report| report.shard);
@@ -59,26 +60,21 @@ pub(super) async fn gather<E: Env>(
 }
 
 /// Asks one shard. A task of its own waits for the answer: a call cannot be given up.
-fn ask<E: Env>(
+pub(super) fn ask<E: Env>(
     shard: &Rc<Shard<E>>,
     open: &OpenQuestions,
     peer: ShardId,
-    wanted: Wanted,
-) -> impl Future<Output = Option<ShardReport>> + use<E> {
+    request: Request,
+) -> impl Future<Output = Option<Response>> + use<E> {
     let (sender, receiver) = oneshot();
     let (asking, open) = (Rc::clone(shard), Rc::clone(&open.0));
     open.set(open.get() + 1);
     shard.net.spawn(TaskClass::Request, async move {
-        let answer = asking.calls.call(peer, Request::Metrics(wanted)).await;
+        let answer = asking.calls.call(peer, request).await;
         open.set(open.get() - 1);
-        // A shard that stops answers something else.
-        sender.send(if let Response::Metrics(report) = answer {
-            Some(*report)
-        } else {
-            None
-        });
+        sender.send(answer);
     });
-    async move { receiver.await.flatten() }
+    receiver
 }
 
 impl<E: Env> Shard<E> {
@@ -95,6 +91,8 @@ impl<E: Env> Shard<E> {
             partitions: Vec::new(),
             others: PartitionSums::default(),
             directories: Vec::new(),
+            committed: Vec::new(),
+            committed_count: 0,
             slow: Vec::new(),
         };
         if wanted.numbers {
@@ -112,6 +110,10 @@ impl<E: Env> Shard<E> {
         if wanted.series {
             report.clients = self.metrics.clients.borrow().report();
             report.topics = self.metrics.topics.borrow().report();
+        }
+        if wanted.groups {
+            let count_max = self.metrics.group_partitions_max;
+            (report.committed, report.committed_count) = self.committed_offsets(count_max);
         }
         if wanted.slow {
             report.slow = self.slow_reports();

@@ -3,16 +3,17 @@
 //! Invariants:
 //! 1. Everything counted is plain cells of one shard; a scrape asks every shard once and adds up what comes back.
 //! 2. Cardinality is bounded: clients and topics by `metrics.series.max`, partitions by `metrics.partitions.max`; whoever is beyond is
-//!    counted with the others, so sums stay whole.
+//!    counted with the others, so sums stay whole. Of groups so many partitions are told as `metrics.group.partitions.max` says.
 //! 3. Requests are timed only where `metrics.listener` is set.
 //! 4. The port answers from the first moment of a start to the last of a stop.
 //!
 //! Where things are: `timeline` times requests, `series` and `slow` keep what it found; `report` is what a shard answers, `gather` asks
-//! for it; `prometheus` and `json` write it down; `http` and `server` hand it out.
+//! for it, `lag` for how far groups are behind; `prometheus` and `json` write it down; `http` and `server` hand it out.
 
 mod gather;
 mod http;
 mod json;
+mod lag;
 mod prometheus;
 pub mod report;
 pub(crate) mod series;
@@ -116,6 +117,9 @@ pub(crate) struct Metrics {
     pub(crate) counters: Counters,
     began: Timestamp,
     partitions_max: usize,
+    group_partitions_max: usize,
+    /// What the last scrape found out about groups that are behind.
+    first_unread: RefCell<lag::FirstUnread>,
     slow_ns: Cell<u64>,
     clients: RefCell<SeriesTable>,
     topics: RefCell<SeriesTable>,
@@ -146,6 +150,8 @@ impl Metrics {
             counters: Counters::default(),
             began,
             partitions_max: config.partitions_max,
+            group_partitions_max: config.group_partitions_max,
+            first_unread: RefCell::default(),
             slow_ns: Cell::new(0),
             clients: RefCell::new(SeriesTable::new(config.series_max)),
             topics: RefCell::new(SeriesTable::new(config.series_max)),

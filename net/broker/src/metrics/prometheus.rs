@@ -13,6 +13,7 @@ use pelton_model::histogram::Histogram;
 use pelton_protocol::api;
 use pelton_transport::process::Usage;
 
+use super::lag::{GroupLag, Lags};
 use super::report::{
     Kind, PartitionReport, PartitionSums, SeriesReport, ShardReport, merge, merge_by_api, select,
 };
@@ -35,6 +36,7 @@ pub(super) struct Scrape {
     pub(super) reports: Vec<ShardReport>,
     pub(super) shard_count: u16,
     pub(super) partitions_max: usize,
+    pub(super) lags: Lags,
     pub(super) is_ready: bool,
     pub(super) began_ms: i64,
     pub(super) process: Usage,
@@ -115,6 +117,7 @@ pub(super) fn encode(scrape: &Scrape) -> String {
     );
     syncs(&mut text, &scrape.reports);
     partitions(&mut text, scrape);
+    groups(&mut text, &scrape.lags);
     directories(&mut text, &scrape.reports);
     text.0
 }
@@ -392,6 +395,50 @@ fn partitions(text: &mut Text, scrape: &Scrape) {
         );
         let help = format!("{help} Of the partitions beyond metrics.partitions.max together.");
         text.single(&of_others, "gauge", &help, &value(&others).to_string());
+    }
+}
+
+type OfLag = fn(&GroupLag) -> Option<String>;
+
+/// What is told of a group in a partition.
+const LAGS: [(&str, &str, OfLag); 3] = [
+    (
+        "pelton_group_committed_offset",
+        "The offset of the next record that the group reads.",
+        |lag| Some(lag.committed.offset.to_string()),
+    ),
+    (
+        "pelton_group_lag_records",
+        "Records of the partition that the group has not committed.",
+        |lag| Some(lag.records.to_string()),
+    ),
+    (
+        "pelton_group_lag_seconds",
+        "How long ago the first record was written that the group has not committed, by its timestamp; 0 when there is none.",
+        |lag| lag.age_ms.map(milliseconds),
+    ),
+];
+
+fn groups(text: &mut Text, lags: &Lags) {
+    text.single(
+        "pelton_other_group_partitions",
+        "gauge",
+        "Committed offsets beyond metrics.group.partitions.max, whose lag is not told.",
+        &lags.left_out.to_string(),
+    );
+    for (name, help, value) in LAGS {
+        text.family(name, "gauge", help);
+        for lag in &lags.rows {
+            let partition = lag.committed.partition.to_string();
+            let labels = [
+                ("group", &*lag.committed.group),
+                ("topic", &*lag.committed.topic),
+                ("partition", partition.as_str()),
+            ];
+            if let Some(value) = value(lag) {
+                text.sample(name, &labels, &value);
+            }
+        }
     }
 }
 

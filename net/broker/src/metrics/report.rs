@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pelton_model::Timestamp;
 use pelton_model::histogram::Histogram;
 
+pub use super::lag::CommittedOffset;
 pub use super::series::SeriesReport;
 pub use super::slow::SlowRequest;
 use crate::shard::progress::OpeningProgress;
@@ -19,6 +20,8 @@ pub struct Wanted {
     pub series: bool,
     /// The last slow requests.
     pub slow: bool,
+    /// What groups have committed.
+    pub groups: bool,
 }
 
 /// What one shard answers.
@@ -44,6 +47,10 @@ pub struct ShardReport {
     pub others: PartitionSums,
     /// Log directories: the path, and whether it failed. Of the asked shard only.
     pub directories: Vec<(String, bool)>,
+    /// Committed offsets of this shard's coordinators, the first by group, topic and partition.
+    pub committed: Vec<CommittedOffset>,
+    /// How many there are.
+    pub committed_count: u64,
     /// Slow requests with the time at which they ended, oldest first.
     pub slow: Vec<(Timestamp, SlowRequest)>,
 }

@@ -25,7 +25,7 @@ use super::gather::{OpenQuestions, gather};
 use super::http::{self, Answer, Head, Status};
 use super::prometheus::Scrape;
 use super::report::{ShardReport, Wanted};
-use super::{json, prometheus};
+use super::{json, lag, prometheus};
 use crate::boot::BootError;
 use crate::env::{Env, Socket};
 use crate::shard::Shard;
@@ -216,9 +216,12 @@ impl<E: Env> Server<E> {
             numbers: true,
             series: true,
             slow: false,
+            groups: true,
         };
         let reports = self.gather(wanted).await;
         let shard = &self.shard;
+        let groups_max = shard.metrics.group_partitions_max;
+        let lags = lag::lags(shard, &self.questions, &reports, groups_max).await;
         let (shard_count, is_ready) = (shard.shard_count, self.is_ready());
         let began_ms = shard.metrics.began.0;
         let partitions_max = shard.metrics.partitions_max;
@@ -227,6 +230,7 @@ impl<E: Env> Server<E> {
                 reports,
                 shard_count,
                 partitions_max,
+                lags,
                 is_ready,
                 began_ms,
                 process: process::usage(),

@@ -15,7 +15,7 @@ use pelton_machine::image::{
 use pelton_machine::partition::{LogOffsets, Partition, PartitionState, Updated};
 use pelton_model::config::topic::TopicConfig;
 use pelton_model::producer_state::ProducerStates;
-use pelton_model::record_type::metadata::RESOURCE_TOPIC;
+use pelton_model::record_type::metadata::{GROUP_VERSION_FEATURE, RESOURCE_TOPIC};
 use pelton_model::{ErrorCode, Offset, TopicPartition};
 use pelton_storage::dir::partition_path;
 use pelton_storage::{Log, LogConfig, OpenOptions, StorageError};
@@ -36,7 +36,9 @@ impl<E: Env> Shard<E> {
             image,
             delta,
             opening,
+            kraft_version,
         } = update;
+        self.kraft_version.set(kraft_version);
         if let Some(opening) = &opening {
             let _already_set = self.identity.set(Arc::clone(&opening.identity));
             self.directories.take_offline(opening.offline());
@@ -56,10 +58,10 @@ impl<E: Env> Shard<E> {
             .borrow_mut()
             .apply(&image, &delta, all_changed, config);
         *self.image.borrow_mut() = image;
-        if all_changed {
+        if all_changed || delta.features.contains(GROUP_VERSION_FEATURE) {
             self.configure_coordinators();
         }
-        self.forget_deleted_topics(&delta);
+        self.forget_deleted_topics(&delta).await;
         self.follow_coordinators();
         self.metadata_answers.clear();
     }

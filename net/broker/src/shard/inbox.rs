@@ -131,6 +131,7 @@ impl<E: Env> Shard<E> {
             Request::Metrics(wanted) => {
                 Response::Metrics(Box::new(self.metrics_report(wanted).await))
             }
+            Request::Lags(queries) => Response::Lags(self.lags(queries).await),
             Request::Checkpoint => Response::Checkpoints(self.checkpoints(|_| true).await),
             Request::LogStarts => {
                 let has_start = |row: &PartitionCheckpoint| row.log_start.0 > 0;

@@ -149,6 +149,8 @@ pub enum Request {
     LogSizes,
     /// From the controller's shard to every shard: what it counted and timed. Bound: `metrics::gather`.
     Metrics(Wanted),
+    /// From the controller's shard to an owner: how far groups are behind. Bound: `metrics::gather`.
+    Lags(Vec<LagQuery>),
     /// From the controller's shard to every shard: what should stand in the checkpoint files.
     Checkpoint,
     /// From the controller's shard to every shard: as [`Request::Checkpoint`], of logs that have lost their beginning.
@@ -202,6 +204,8 @@ pub enum Response {
     LogSizes(Vec<LogSize>),
     /// To [`Request::Metrics`].
     Metrics(Box<ShardReport>),
+    /// To [`Request::Lags`]: one for each query, in order; none for a partition that is not served here.
+    Lags(Vec<Option<LagAnswer>>),
     /// To [`Request::Checkpoint`], [`Request::LogStarts`] and [`Request::Close`].
     Checkpoints(Vec<PartitionCheckpoint>),
     /// The shard is stopping and did nothing.
@@ -227,6 +231,8 @@ pub struct ImageUpdate {
     pub delta: Arc<MetadataDelta>,
     /// With the first image after the start: what lies on disk, so that partitions are opened rather than created.
     pub opening: Option<Arc<Opening>>,
+    /// The `kraft.version` in force, which stands beside the metadata.
+    pub kraft_version: i16,
 }
 
 /// The batches of one Produce request for one owner.
@@ -476,6 +482,24 @@ pub struct OffsetAnswer {
     pub timestamp: Timestamp,
     /// The leader epoch of the offset; −1 when unknown.
     pub leader_epoch: LeaderEpoch,
+}
+
+/// A committed offset whose lag is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct LagQuery {
+    /// Of which partition.
+    pub partition: TopicPartition,
+    /// The offset of the next record that the group reads.
+    pub committed: Offset,
+}
+
+/// How far a group is behind.
+#[derive(Clone, Copy, Debug)]
+pub struct LagAnswer {
+    /// Where the partition ends.
+    pub end: Offset,
+    /// How old the first record is that is not committed, in milliseconds; 0 when there is none, `None` when it is unknown.
+    pub age_ms: Option<i64>,
 }
 
 /// A question of OffsetForLeaderEpoch.

@@ -77,8 +77,17 @@ use crate::connection::Registered;
 use crate::controller::Controller;
 use crate::coordinator::Coordinators;
 use crate::env::Env;
+use crate::loggers::Loggers;
 use crate::metrics::Metrics;
 use crate::repeats::Repeats;
+
+/// What all shards of the process share.
+pub(crate) struct Outside {
+    /// Where all count their connections.
+    pub(crate) gate: Arc<ConnectionGate>,
+    /// The process' log.
+    pub(crate) loggers: Arc<dyn Loggers>,
+}
 
 /// See the module.
 pub struct Shard<E: Env> {
@@ -95,6 +104,8 @@ pub struct Shard<E: Env> {
     /// Which log directories have failed.
     pub(crate) directories: DirectoryStates,
     image: RefCell<Arc<MetadataImage>>,
+    /// The `kraft.version` that came with the image.
+    pub(crate) kraft_version: Cell<i16>,
     slots: RefCell<Map<TopicPartition, Rc<Slot<E>>>>,
     /// Opened or created with the image that is being applied, not reachable yet.
     arriving: RefCell<Vec<Rc<Slot<E>>>>,
@@ -126,6 +137,8 @@ pub struct Shard<E: Env> {
     pub(crate) memory: Memory,
     pub(crate) moves: Moves,
     pub(crate) gate: Arc<ConnectionGate>,
+    /// The process' log.
+    pub(crate) loggers: Arc<dyn Loggers>,
     /// Connections of this shard.
     pub(crate) connections: RefCell<BTreeMap<HolderId, Rc<Registered<E>>>>,
     pub(crate) next_connection: Cell<u64>,
@@ -182,8 +195,9 @@ impl<E: Env> Shard<E> {
         disk: E::Disk,
         mesh: E::Mesh,
         sizes: BudgetSizes,
-        gate: Arc<ConnectionGate>,
+        outside: Outside,
     ) -> Rc<Self> {
+        let Outside { gate, loggers } = outside;
         let directories = DirectoryStates::new(configured(&config).len());
         let slots = config.fetch_session_slots;
         let sessions = session::sessions(slots, mesh.shard(), mesh.shard_count());
@@ -203,6 +217,7 @@ impl<E: Env> Shard<E> {
             settings: RefCell::new(Arc::clone(&config)),
             identity: OnceCell::new(),
             image: RefCell::default(),
+            kraft_version: Cell::new(0),
             slots: RefCell::default(),
             arriving: RefCell::default(),
             unopened: RefCell::default(),
@@ -227,6 +242,7 @@ impl<E: Env> Shard<E> {
             next_connection: Cell::new(u64::from(id.0) << CONNECTION_BITS),
             connections_max: gate.descriptors_max() / sizes.shards.max(1),
             gate,
+            loggers,
             visited: Cell::new(HolderId(0)),
             listener_stops: RefCell::default(),
             producer_ids: RefCell::new(0..0),

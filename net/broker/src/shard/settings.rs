@@ -10,7 +10,7 @@ use pelton_machine::image::{MetadataDelta, MetadataImage};
 use pelton_model::config::Settings;
 use pelton_model::config::broker::BrokerConfig;
 use pelton_model::config::connections::ConnectionLimits;
-use pelton_model::record_type::metadata::RESOURCE_BROKER;
+use pelton_model::record_type::metadata::{GROUP_VERSION_FEATURE, RESOURCE_BROKER};
 
 use pelton_transport::net::{Net as _, TaskClass};
 
@@ -41,6 +41,18 @@ impl<E: Env> Shard<E> {
     /// The settings as they are now; [`Shard::config`] has those of the start, which suffices for what cannot change.
     pub(crate) fn settings(&self) -> Arc<BrokerConfig> {
         Arc::clone(&self.settings.borrow())
+    }
+
+    /// The settings for coordinators, as far as the features in force let them count.
+    pub(crate) fn coordinator_settings(&self) -> Arc<BrokerConfig> {
+        let settings = self.settings();
+        let group_version = self.image().feature(GROUP_VERSION_FEATURE);
+        if group_version.is_some_and(|level| 1 <= level) {
+            return settings;
+        }
+        let mut without = BrokerConfig::clone(&settings);
+        without.group.consumer_protocol = false;
+        Arc::new(without)
     }
 
     /// Counts in what clients set; whether anything of it may have changed.

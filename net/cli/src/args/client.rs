@@ -1,8 +1,8 @@
 //! The command lines of what talks to a broker: topics, produce, consume.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
-use super::{HostPort, Setting};
+use super::{HostPort, Output, Setting};
 use crate::records::position::Position;
 use crate::records::template::Template;
 
@@ -33,11 +33,21 @@ pub(crate) enum TopicCommand {
     )]
     Create(CreateArgs),
     /// List the topics' names
-    #[command(after_help = "Examples:\n  pelton topic list\n  pelton topic list --internal")]
+    #[command(
+        after_help = "Examples:\n  pelton topic list\n  pelton topic list --internal --output json"
+    )]
     List(ListArgs),
-    /// Show the partitions, leaders, replicas and offsets of topics
-    #[command(after_help = "Examples:\n  pelton topic describe orders\n  pelton topic describe")]
+    /// Show the partitions, leaders, replicas, offsets and settings of topics
+    #[command(
+        after_help = "Examples:\n  pelton topic describe orders\n  pelton topic describe -O json"
+    )]
     Describe(DescribeArgs),
+    /// Add partitions to a topic, and set or unset its configuration
+    #[command(
+        after_help = "Examples:\n  pelton topic alter orders --partitions 12\n  \
+        pelton topic alter orders --set retention.ms=86400000 --unset segment.ms"
+    )]
+    Alter(AlterArgs),
     /// Delete topics with all their records
     #[command(after_help = "Example:\n  pelton topic delete orders old-orders")]
     Delete(DeleteArgs),
@@ -73,6 +83,9 @@ pub(crate) struct ListArgs {
     /// Also list the topics that brokers keep for themselves
     #[arg(long)]
     pub(crate) internal: bool,
+    /// The form of the list
+    #[arg(long, short = 'O', value_enum, default_value_t = Output::Table)]
+    pub(crate) output: Output,
     #[command(flatten)]
     pub(crate) connect: Connect,
 }
@@ -82,6 +95,31 @@ pub(crate) struct ListArgs {
 pub(crate) struct DescribeArgs {
     /// The topics' names [default: all but internal ones]
     pub(crate) names: Vec<String>,
+    /// The form of the description
+    #[arg(long, short = 'O', value_enum, default_value_t = Output::Table)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) connect: Connect,
+}
+
+/// `pelton topic alter`.
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("what").required(true).multiple(true).args(["partitions", "settings", "unset"]))]
+pub(crate) struct AlterArgs {
+    /// The topic's name
+    pub(crate) name: String,
+    /// Raise the number of partitions to this; keys then go to other partitions than before
+    #[arg(long, short = 'p', value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) partitions: Option<i32>,
+    /// Set one topic configuration; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<Setting>,
+    /// Take one topic configuration away, so that the broker's counts again; may be repeated
+    #[arg(long, value_name = "KEY")]
+    pub(crate) unset: Vec<String>,
+    /// Only check whether it could be changed
+    #[arg(long)]
+    pub(crate) validate_only: bool,
     #[command(flatten)]
     pub(crate) connect: Connect,
 }

@@ -1,6 +1,7 @@
 //! The command line: names, help texts and examples; no work.
 
 mod client;
+mod config;
 mod group;
 mod metrics;
 mod transaction;
@@ -15,8 +16,11 @@ use pelton_model::config::listener::parse_host_port;
 use crate::logging::LogLevel;
 
 pub(crate) use self::client::{
-    AcksArg, Codec, Connect, ConsumeArgs, CreateArgs, DeleteArgs, DescribeArgs, Isolation,
-    ListArgs, ProduceArgs, TopicCommand,
+    AcksArg, AlterArgs, Codec, Connect, ConsumeArgs, CreateArgs, DeleteArgs, DescribeArgs,
+    Isolation, ListArgs, ProduceArgs, TopicCommand,
+};
+pub(crate) use self::config::{
+    ConfigCommand, ConfigDeleteArgs, ConfigDescribeArgs, ConfigListArgs, ConfigSetArgs, Resource,
 };
 pub(crate) use self::group::{
     GroupCommand, GroupDeleteArgs, GroupDescribeArgs, GroupListArgs, GroupResetArgs, Output,
@@ -42,6 +46,7 @@ pub(crate) use self::transaction::{TxnAbortArgs, TxnCommand, TxnDescribeArgs, Tx
         pelton consume orders --group billing          share the topic with others of the group\n  \
         pelton group describe billing                  who reads what, and how far behind\n  \
         pelton txn list --state Ongoing                transactions that are open\n  \
+        pelton config set topic:orders retention.ms=86400000\n  \
         pelton --metrics 127.0.0.1:9644                also serve metrics, for Prometheus and pelton latency\n  \
         pelton doctor                                  check what this machine offers\n\n\
         Exit codes: 0 done, 1 failed, 2 wrong usage."
@@ -69,6 +74,8 @@ impl Cli {
             Command::Topic(_)
             | Command::Group(_)
             | Command::Txn(_)
+            | Command::Config(_)
+            | Command::Completions(_)
             | Command::Produce(_)
             | Command::Consume(_)
             | Command::Latency(_)
@@ -83,7 +90,7 @@ impl Cli {
 pub(crate) enum Command {
     /// Start a broker
     Serve(ServeArgs),
-    /// Create, list, describe and delete topics
+    /// Create, list, describe, alter and delete topics
     #[command(subcommand)]
     Topic(TopicCommand),
     /// List, describe, reset and delete groups
@@ -92,6 +99,9 @@ pub(crate) enum Command {
     /// List, describe and abort transactions
     #[command(subcommand)]
     Txn(TxnCommand),
+    /// List, describe, set and delete configurations of topics, brokers, groups and loggers
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Send records from stdin to a topic
     Produce(Box<ProduceArgs>),
     /// Print records of a topic
@@ -102,6 +112,8 @@ pub(crate) enum Command {
     Slow(SlowArgs),
     /// Check what this machine offers and what to do about the rest
     Doctor(DoctorArgs),
+    /// Print a script that completes this command line in a shell
+    Completions(CompletionsArgs),
 }
 
 /// Inserts `serve` where the command is missing: `pelton` and `pelton --listen …` start a broker.
@@ -170,6 +182,18 @@ pub(crate) struct DoctorArgs {
     /// The directory whose filesystem is looked at
     #[arg(long, value_name = "DIR", default_value = "./pelton-data")]
     pub(crate) data_dir: PathBuf,
+}
+
+/// `pelton completions`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    pelton completions bash > /etc/bash_completion.d/pelton\n  \
+    pelton completions zsh > ~/.zfunc/_pelton\n  \
+    pelton completions fish > ~/.config/fish/completions/pelton.fish")]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
 }
 
 /// A host and a port.
@@ -361,6 +385,17 @@ mod tests {
             (Some(3), Some(1))
         );
         assert_eq!(args.connect.bootstrap.host, "h");
+        let line = "pelton config set group:g a=b --append c=d --validate-only -b h:1";
+        let Command::Config(ConfigCommand::Set(args)) = parse(line).expect("valid").command else {
+            panic!("{line}");
+        };
+        assert_eq!(args.resource.to_string(), "group:g");
+        assert_eq!((args.settings.len(), args.append.len()), (1, 1));
+        let line = "pelton topic alter t -p 7 --set a=b --unset c";
+        let Command::Topic(TopicCommand::Alter(args)) = parse(line).expect("valid").command else {
+            panic!("{line}");
+        };
+        assert_eq!((args.partitions, args.unset.len()), (Some(7), 1));
         let line = "pelton produce t -k : -H a=b -H c= -p 0 -c zstd --acks 1 --log debug";
         let Command::Produce(args) = parse(line).expect("valid").command else {
             panic!("{line}");
@@ -409,6 +444,12 @@ mod tests {
         check("pelton --log loud");
         check("pelton topic");
         check("pelton topic delete");
+        check("pelton topic alter t");
+        check("pelton config set topic:t");
+        check("pelton config set t a=b");
+        check("pelton config delete topic:t");
+        check("pelton config describe");
+        check("pelton completions");
         check("pelton topic create t -p 0");
         check("pelton produce");
         check("pelton produce t --acks 2");

@@ -4,8 +4,6 @@ mod lag;
 mod reset;
 mod show;
 
-use std::io::Write;
-
 use pelton_client::{Admin, Client, ClientError, GroupDescription, Str};
 use pelton_model::ErrorCode;
 use pelton_transport::ring::RingNet;
@@ -14,7 +12,7 @@ use self::lag::PartitionLag;
 use crate::args::{GroupCommand, GroupDeleteArgs, GroupDescribeArgs, GroupListArgs};
 use crate::client;
 use crate::error::CliError;
-use crate::output;
+use crate::output::{self, print};
 
 /// The state of a group that does not exist.
 const DEAD: &str = "Dead";
@@ -39,10 +37,6 @@ pub(crate) fn run(command: GroupCommand) -> Result<(), CliError> {
             client::run(&connect, |client| delete(client, args))
         }
     }
-}
-
-fn print(text: &str) -> Result<(), CliError> {
-    output::written(std::io::stdout().lock().write_all(text.as_bytes()))
 }
 
 fn failed(error: ClientError) -> CliError {

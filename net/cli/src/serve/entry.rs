@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pelton_broker::boot::{self as broker, Start};
 use pelton_broker::env::Env;
+use pelton_broker::loggers::Loggers;
 use pelton_broker::shard::gate::ConnectionGate;
 use pelton_broker::shard::message::Message;
 use pelton_model::config::broker::BrokerConfig;
@@ -32,6 +33,8 @@ pub(super) struct ServeOptions {
     pub(super) spin: Duration,
     /// Called once.
     pub(super) on_listening: OnListening,
+    /// The process' log.
+    pub(super) loggers: Arc<dyn Loggers>,
 }
 
 /// The broker on the kernel's files and sockets.
@@ -116,6 +119,7 @@ pub(super) fn run(config: BrokerConfig, options: ServeOptions) -> Result<(), Boo
     let on_listening = Mutex::new(Some(options.on_listening));
     let memory_bytes = memory_bytes();
     let gate = ConnectionGate::new(connections_max());
+    let loggers = options.loggers;
     let boot_options = BootOptions {
         cores: options.cores,
         pinned: options.pinned,
@@ -128,6 +132,7 @@ pub(super) fn run(config: BrokerConfig, options: ServeOptions) -> Result<(), Boo
         let config = Arc::clone(&config);
         let on_listening = Arc::clone(&on_listening);
         let gate = Arc::clone(&gate);
+        let loggers = Arc::clone(&loggers);
         async move {
             let stop = context.stop();
             let start = Start::<Kernel> {
@@ -137,6 +142,7 @@ pub(super) fn run(config: BrokerConfig, options: ServeOptions) -> Result<(), Boo
                 mesh: context.mesh.clone(),
                 memory_bytes,
                 gate,
+                loggers,
             };
             let tell = RefCell::new(on_listening);
             broker::run(start, stop, |serving| {

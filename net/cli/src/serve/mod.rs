@@ -4,8 +4,10 @@ mod entry;
 mod settings;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use pelton_broker::loggers::Loggers;
 use pelton_model::config::broker::BrokerConfig;
 use pelton_model::config::listener::HostPort;
 use pelton_transport::{checks, cores};
@@ -18,7 +20,7 @@ use crate::error::CliError;
 use crate::output;
 
 /// Starts a broker and returns when it was asked to stop.
-pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
+pub(crate) fn run(args: &ServeArgs, loggers: Arc<dyn Loggers>) -> Result<(), CliError> {
     let hostname = rustix::system::uname()
         .nodename()
         .to_string_lossy()
@@ -33,6 +35,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), CliError> {
         pinned,
         spin: Duration::from_micros(u64::from(args.spin)),
         on_listening: Box::new(move |bound| output::say(&banner.lines(bound))),
+        loggers,
     };
     entry::run(settings.config, options).map_err(|error| CliError::failed(error.to_string()))
 }

@@ -319,3 +319,86 @@ fn records_are_few() {
     let refused = world.alter(resource(B, "", &many)).unwrap_err();
     assert_eq!(refused.0, ErrorCode::PolicyViolation);
 }
+
+const G: i8 = RESOURCE_GROUP;
+const C: i8 = RESOURCE_CLIENT_METRICS;
+const L: i8 = RESOURCE_BROKER_LOGGER;
+
+// Goal: groups, client metrics and loggers are judged by their own rules, in Kafka's words. Method: a row each; groups and
+// client metrics become records, loggers do not.
+#[test]
+fn other_resources() {
+    let mut world = World::new();
+    let mut check = |kind, name, change, expected: Result<(), (ErrorCode, &str)>| {
+        let result = world.alter(resource(kind, name, &[change]));
+        let expected = expected.map_err(|(error, text)| (error, text.to_owned()));
+        assert_eq!(result, expected, "{kind} {name} {change:?}");
+    };
+    let request = |text| Err((ErrorCode::InvalidRequest, text));
+    let config = |text| Err((ErrorCode::InvalidConfig, text));
+    let session = "consumer.session.timeout.ms";
+    check(G, "g", (SET, session, Some("50000")), Ok(()));
+    let text = "Default group resources are not allowed.";
+    check(G, "", (SET, session, Some("50000")), request(text));
+    let text = "Unknown group config name: no.such";
+    check(G, "g", (SET, "no.such", Some("1")), config(text));
+    let text = "consumer.session.timeout.ms must be greater than or equal to \
+                group.consumer.min.session.timeout.ms";
+    check(G, "g", (SET, session, Some("1000")), config(text));
+    let text = "Can't APPEND to key consumer.session.timeout.ms because its type is not LIST.";
+    check(G, "g", (APPEND, session, Some("1")), config(text));
+    check(C, "m", (APPEND, "metrics", Some("org.apache.")), Ok(()));
+    let text = "Subscription name can't be empty";
+    check(C, "", (SET, "metrics", Some("*")), request(text));
+    let text = "Unknown client metrics configuration: no.such";
+    check(C, "m", (SET, "no.such", Some("1")), request(text));
+    let text = "Illegal client matching pattern: a=b";
+    check(C, "m", (SET, "match", Some("a=b")), config(text));
+    check(L, "1", (SET, "root", Some("DEBUG")), Ok(()));
+    check(L, "1", (DELETE, "pelton_broker", None), Ok(()));
+    let text = "Logger no.such does not exist!";
+    check(L, "1", (SET, "no.such", Some("DEBUG")), config(text));
+    let text = "Cannot set the log level of root to debug as it is not a supported log level. Valid \
+                log levels are FATAL, ERROR, WARN, INFO, DEBUG, TRACE";
+    check(L, "1", (SET, "root", Some("debug")), config(text));
+    let text = "Removing the log level of the root logger is not allowed";
+    check(L, "1", (DELETE, "root", None), request(text));
+    let text = "APPEND operation is not allowed for the BROKER_LOGGER resource";
+    check(L, "1", (APPEND, "root", Some("INFO")), request(text));
+    let text = "Unexpected node id. Expected 1, but received 2";
+    check(L, "2", (SET, "root", Some("INFO")), request(text));
+    let text = "Node id must be an integer, but it is: ";
+    check(L, "", (SET, "root", Some("INFO")), request(text));
+    let value = |kind, name, key| {
+        let configs = world.image.configs(kind, name);
+        configs.and_then(|configs| configs.get(key).cloned())
+    };
+    assert_eq!(value(G, "g", session).as_deref(), Some("50000"));
+    assert_eq!(value(C, "m", "metrics").as_deref(), Some("org.apache."));
+    assert_eq!(world.image.config_resource_count(L), 0);
+}
+
+// Goal: the number of groups with a configuration is bounded, and those that have one can still change it. Method: an
+// image that is full.
+#[test]
+fn resources_are_bounded() {
+    let mut world = World::new();
+    let records = (0..limits::CONFIG_RESOURCES_MAX).map(|index| {
+        let record = ConfigRecord {
+            resource_type: G,
+            resource_name: index.to_string(),
+            name: "consumer.session.timeout.ms".into(),
+            value: Some("50000".into()),
+        };
+        MetadataRecord::from(record)
+    });
+    world.replay(&records.collect::<Vec<_>>());
+    let set = [(SET, "consumer.session.timeout.ms", Some("60000"))];
+    assert_eq!(world.alter(resource(G, "7", &set)), Ok(()));
+    let refused = world.alter(resource(G, "new", &set)).unwrap_err();
+    assert_eq!(refused.0, ErrorCode::PolicyViolation);
+    let unset = [(DELETE, "consumer.session.timeout.ms", None)];
+    assert_eq!(world.alter(resource(G, "new", &unset)), Ok(()));
+    assert_eq!(world.alter(resource(G, "7", &unset)), Ok(()));
+    assert_eq!(world.alter(resource(G, "new", &set)), Ok(()));
+}

@@ -9,7 +9,7 @@ use pelton_model::{ErrorCode, Str};
 use super::reconcile::Goal;
 use super::{
     Consumer, JOIN_EPOCH, LEAVE_EPOCH, Limit, Member, MemberState, Partitions, Refused,
-    STATIC_LEAVE_EPOCH, pattern, records, target, topic_ids,
+    STATIC_LEAVE_EPOCH, pattern, records, topic_ids,
 };
 use crate::group::scene::Scene;
 use crate::group::shard::Group;
@@ -111,9 +111,7 @@ impl Group {
         request: ConsumerGroupHeartbeat,
     ) -> Result<ConsumerGroupHeartbeatReply, Refused> {
         let image = scene.image;
-        let interval_ms =
-            target::setting(image, &request.group_id, "consumer.heartbeat.interval.ms")
-                .unwrap_or(scene.config.consumer.heartbeat_interval_ms);
+        let interval_ms = scene.times(&request.group_id).heartbeat_interval_ms;
         let member_id = request.member_id.clone();
         if self.has_nothing_new(&request, image) {
             self.extend_consumer_session(scene, &member_id);

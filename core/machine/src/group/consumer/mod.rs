@@ -483,11 +483,12 @@ impl Group {
         let consumer = self.hard.consumer.as_ref();
         let member = consumer.and_then(|consumer| consumer.members.get(member_id));
         let classic = member.and_then(|member| member.wants.classic_member_metadata.as_ref());
-        let timeout_ms = classic.map_or(scene.config.consumer.session_timeout_ms, |classic| {
-            classic.session_timeout_ms
-        });
-        let deadline = scene.after_ms(timeout_ms);
         let group_id = &self.classic.group_id;
+        let timeout_ms = match classic {
+            Some(classic) => classic.session_timeout_ms,
+            None => scene.times(group_id).session_timeout_ms,
+        };
+        let deadline = scene.after_ms(timeout_ms);
         let soft = match self.soft.members.get_mut(member_id) {
             Some(soft) => soft,
             None => self.soft.members.entry(member_id.clone()).or_default(),

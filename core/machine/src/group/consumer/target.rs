@@ -11,7 +11,6 @@ use pelton_model::record_type::group::{
     ConsumerGroupPartitionMetadataKey, ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue, GroupRecord,
 };
-use pelton_model::record_type::metadata::RESOURCE_GROUP;
 use pelton_model::{Str, TopicId};
 
 use super::assign::{self, Seat, Seats};
@@ -57,12 +56,7 @@ impl Group {
         if consumer.epoch <= consumer.assignment_epoch {
             return;
         }
-        let interval_ms = setting(
-            image,
-            &self.classic.group_id,
-            "consumer.assignment.interval.ms",
-        )
-        .unwrap_or(scene.config.consumer.assignment_interval_ms);
+        let interval_ms = scene.times(&self.classic.group_id).assignment_interval_ms;
         let since_ms = scene
             .now
             .time
@@ -177,13 +171,3 @@ fn metadata_hash(consumer: &Consumer, image: &MetadataImage) -> i64 {
 /// FNV-1a, which must not change: its values are on disk.
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0100_0000_01b3;
-
-/// A setting of the group's own.
-pub(super) fn setting(image: &MetadataImage, group_id: &str, name: &str) -> Option<i32> {
-    image
-        .configs(RESOURCE_GROUP, group_id)?
-        .get(name)?
-        .trim()
-        .parse()
-        .ok()
-}

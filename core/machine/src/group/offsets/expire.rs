@@ -5,6 +5,7 @@
 //!    An offset that was committed with a retention of its own goes by that alone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use pelton_model::record_type::group::{GroupRecord, OffsetCommitValue};
 use pelton_model::{Str, Timestamp};
@@ -20,43 +21,97 @@ pub(in crate::group) enum AgeFrom {
     Moment(Timestamp),
 }
 
+/// Where a look at a group's offsets stands: the next offset to look at.
+pub(in crate::group) type Place = (Str, i32);
+
+/// How much one look may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::group) struct Room {
+    /// Offsets, and groups, to look at.
+    pub(in crate::group) looks: usize,
+    /// Tombstones to write.
+    pub(in crate::group) tombstones: usize,
+}
+
+impl Room {
+    /// Whether nothing more may be done.
+    pub(in crate::group) fn is_used_up(self) -> bool {
+        self.looks == 0 || self.tombstones == 0
+    }
+
+    fn looked(&mut self) {
+        self.looks = self.looks.saturating_sub(1);
+    }
+}
+
+/// What expires, and by which rule.
+pub(in crate::group) struct Expiry<'a, F> {
+    /// Whose offsets they are.
+    pub(in crate::group) group_id: &'a Str,
+    /// The time.
+    pub(in crate::group) now: Timestamp,
+    /// `offsets.retention.minutes`, in milliseconds.
+    pub(in crate::group) retention_ms: i64,
+    /// From when offsets age.
+    pub(in crate::group) age_from: AgeFrom,
+    /// Whether the group reads a topic.
+    pub(in crate::group) is_subscribed: F,
+}
+
+impl<F: Fn(&Str) -> bool> Expiry<'_, F> {
+    fn is_over(&self, value: &OffsetCommitValue) -> bool {
+        if value.expire_timestamp != -1 {
+            return value.expire_timestamp <= self.now.0;
+        }
+        let since = match self.age_from {
+            AgeFrom::Commit => value.commit_timestamp,
+            AgeFrom::Moment(moment) => moment.0,
+        };
+        self.retention_ms <= self.now.0.saturating_sub(since)
+    }
+}
+
 impl Offsets {
-    /// Tombstones of expired offsets, at most `count_max`; and whether none is left thereafter.
+    /// Tombstones of expired offsets from `from` on, within `room`, which shrinks; and where to go on. `None` there is the end.
     pub(in crate::group) fn expire(
         &self,
-        group_id: &Str,
-        now: Timestamp,
-        retention_ms: i64,
-        age_from: AgeFrom,
-        is_subscribed: impl Fn(&Str) -> bool,
-        count_max: usize,
-    ) -> (Vec<GroupRecord>, bool) {
-        let is_expired = |value: &OffsetCommitValue| {
-            if value.expire_timestamp != -1 {
-                return value.expire_timestamp <= now.0;
-            }
-            let since = match age_from {
-                AgeFrom::Commit => value.commit_timestamp,
-                AgeFrom::Moment(moment) => moment.0,
-            };
-            retention_ms <= now.0.saturating_sub(since)
-        };
+        expiry: &Expiry<'_, impl Fn(&Str) -> bool>,
+        from: Option<&Place>,
+        room: &mut Room,
+    ) -> (Vec<GroupRecord>, Option<Place>) {
         let mut tombstones = Vec::new();
-        for (topic, partitions) in &self.committed {
-            if is_subscribed(topic) {
+        let first = from.map_or(Bound::Unbounded, |(topic, _)| Bound::Included(topic));
+        let topics = self.committed.range::<Str, _>((first, Bound::Unbounded));
+        for (topic, partitions) in topics {
+            if room.is_used_up() {
+                let first = partitions.keys().next().copied().unwrap_or(0);
+                return (tombstones, Some((topic.clone(), first)));
+            }
+            room.looked();
+            if (expiry.is_subscribed)(topic) {
                 continue;
             }
-            for (partition, value) in partitions {
-                if tombstones.len() == count_max {
-                    return (tombstones, false);
+            let first = match from {
+                Some((begun, partition)) if begun == topic => *partition,
+                Some(_) | None => i32::MIN,
+            };
+            for (partition, value) in partitions.range(first..) {
+                if room.is_used_up() {
+                    return (tombstones, Some((topic.clone(), *partition)));
                 }
-                if is_expired(value) && !self.is_pending(topic, *partition) {
-                    tombstones.push(tombstone(group_id, topic, *partition));
+                room.looked();
+                if expiry.is_over(value) && !self.is_pending(topic, *partition) {
+                    room.tombstones -= 1;
+                    tombstones.push(tombstone(expiry.group_id, topic, *partition));
                 }
             }
         }
-        let none_left = tombstones.len() == self.count && self.pending.is_empty();
-        (tombstones, none_left)
+        (tombstones, None)
+    }
+
+    /// Whether nothing is left once so many tombstones are applied.
+    pub(in crate::group) fn is_nothing_after(&self, tombstones: usize) -> bool {
+        tombstones == self.count && self.pending.is_empty()
     }
 
     /// Tombstones of all offsets, pending ones too.

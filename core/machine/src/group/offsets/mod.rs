@@ -9,7 +9,7 @@ mod commit;
 mod expire;
 mod fetch;
 
-pub(super) use expire::AgeFrom;
+pub(super) use expire::{AgeFrom, Expiry, Place, Room};
 
 use std::collections::BTreeMap;
 

@@ -17,22 +17,22 @@ broker_keys! {
         "The assignors on offer for consumer groups, the first being the default.";
     "group.consumer.heartbeat.interval.ms" Int "5000" (min 1) Medium ReadOnly Served
         "How often members of a consumer group must call.";
-    "group.consumer.max.assignment.interval.ms" Int "15000" (min 0) Medium ReadOnly Planned
+    "group.consumer.max.assignment.interval.ms" Int "15000" (min 0) Medium ReadOnly Served
         "The most a consumer group may set as assignment interval.";
-    "group.consumer.max.heartbeat.interval.ms" Int "15000" (min 1) Medium ReadOnly Planned
+    "group.consumer.max.heartbeat.interval.ms" Int "15000" (min 1) Medium ReadOnly Served
         "The most a consumer group may set as heartbeat interval.";
-    "group.consumer.max.session.timeout.ms" Int "60000" (min 1) Medium ReadOnly Planned
+    "group.consumer.max.session.timeout.ms" Int "60000" (min 1) Medium ReadOnly Served
         "The most a consumer group may set as session timeout.";
     "group.consumer.max.size" Int "2147483647" (min 1) Medium ReadOnly Served
         "Members a consumer group may have.";
     "group.consumer.migration.policy" String "bidirectional"
         (any_case "DISABLED" "DOWNGRADE" "UPGRADE" "BIDIRECTIONAL") Medium ReadOnly Served
         "Which conversions between classic and consumer groups are allowed.";
-    "group.consumer.min.assignment.interval.ms" Int "0" (min 0) Medium ReadOnly Planned
+    "group.consumer.min.assignment.interval.ms" Int "0" (min 0) Medium ReadOnly Served
         "The least a consumer group may set as assignment interval.";
-    "group.consumer.min.heartbeat.interval.ms" Int "5000" (min 1) Medium ReadOnly Planned
+    "group.consumer.min.heartbeat.interval.ms" Int "5000" (min 1) Medium ReadOnly Served
         "The least a consumer group may set as heartbeat interval.";
-    "group.consumer.min.session.timeout.ms" Int "45000" (min 1) Medium ReadOnly Planned
+    "group.consumer.min.session.timeout.ms" Int "45000" (min 1) Medium ReadOnly Served
         "The least a consumer group may set as session timeout.";
     hidden "group.consumer.regex.refresh.interval.ms" Int "600000" (min 10000) Medium ReadOnly
         Served

@@ -1,4 +1,4 @@
-//! All configuration names of brokers and topics, and look-ups by name.
+//! All configuration names of brokers, topics, groups and client metrics, and look-ups by name.
 //!
 //! Invariants:
 //! 1. the rows of each part are sorted by name and no name occurs twice (tests walk them);
@@ -9,6 +9,7 @@ mod groups;
 mod log;
 mod network;
 mod remote;
+mod resource;
 mod security;
 mod topic;
 
@@ -73,10 +74,36 @@ pub fn broker_key(name: &str) -> Option<&'static ConfigKey> {
 /// The topic configuration of that name.
 #[must_use]
 pub fn topic_key(name: &str) -> Option<&'static TopicKey> {
-    let index = topic::KEYS
-        .binary_search_by(|row| row.key.name.cmp(name))
-        .ok()?;
-    topic::KEYS.get(index)
+    find(topic::KEYS, name)
+}
+
+/// Every group configuration name, sorted.
+#[must_use]
+pub fn group_keys() -> &'static [TopicKey] {
+    resource::GROUP_KEYS
+}
+
+/// The group configuration of that name.
+#[must_use]
+pub fn group_key(name: &str) -> Option<&'static TopicKey> {
+    find(resource::GROUP_KEYS, name)
+}
+
+/// Every name of a client metrics subscription, sorted.
+#[must_use]
+pub fn client_metrics_keys() -> &'static [TopicKey] {
+    resource::CLIENT_METRICS_KEYS
+}
+
+/// The configuration of a client metrics subscription of that name.
+#[must_use]
+pub fn client_metrics_key(name: &str) -> Option<&'static TopicKey> {
+    find(resource::CLIENT_METRICS_KEYS, name)
+}
+
+fn find(rows: &'static [TopicKey], name: &str) -> Option<&'static TopicKey> {
+    let index = rows.binary_search_by(|row| row.key.name.cmp(name)).ok()?;
+    rows.get(index)
 }
 
 /// Whether the name belongs to one of Kafka's own plugins.
@@ -100,7 +127,9 @@ mod tests {
     use super::*;
 
     fn all() -> impl Iterator<Item = &'static ConfigKey> {
-        broker_keys().chain(topic_keys().iter().map(|row| &row.key))
+        let rows = topic_keys().iter().chain(group_keys());
+        let rows = rows.chain(client_metrics_keys());
+        broker_keys().chain(rows.map(|row| &row.key))
     }
 
     // Goal: a wrong row is found here, not by a client. Method: every default passes the check of its own row.
@@ -119,7 +148,9 @@ mod tests {
         for part in BROKER {
             assert!(part.is_sorted_by(|a, b| a.name < b.name));
         }
-        assert!(topic::KEYS.is_sorted_by(|a, b| a.key.name < b.key.name));
+        for rows in [topic_keys(), group_keys(), client_metrics_keys()] {
+            assert!(rows.is_sorted_by(|a, b| a.key.name < b.key.name));
+        }
         let mut names: Vec<_> = broker_keys().map(|key| key.name).collect();
         names.sort_unstable();
         let count = names.len();
@@ -131,6 +162,9 @@ mod tests {
         }
         for row in topic_keys() {
             assert_eq!(topic_key(row.key.name), Some(row));
+        }
+        for row in group_keys() {
+            assert_eq!(group_key(row.key.name), Some(row));
         }
     }
 
@@ -149,7 +183,7 @@ mod tests {
     #[test]
     fn synonyms_exist() {
         let is_number = |kind| matches!(kind, Kind::Short | Kind::Int | Kind::Long);
-        for row in topic_keys() {
+        for row in topic_keys().iter().chain(group_keys()) {
             for synonym in row.synonyms {
                 let broker = broker_key(synonym.name).expect("a synonym names a broker key");
                 let numbers = is_number(broker.kind) && is_number(row.key.kind);

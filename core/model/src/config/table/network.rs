@@ -65,6 +65,8 @@ broker_keys! {
     "metric.reporters" List "org.apache.kafka.common.metrics.JmxReporter" any Low ClusterWide
         Ignored
         "Plugin classes that receive metrics.";
+    "metrics.group.partitions.max" Int "1000" (range 0 100000) Low ReadOnly Served
+        "Extension of Pelton: committed offsets of groups with metrics of their own; the others are only counted.";
     "metrics.listener" String null any Medium ReadOnly Served
         "Extension of Pelton: HOST:PORT where metrics and health are served over HTTP; nowhere when unset.";
     "metrics.num.samples" Int "2" (min 1) Low ReadOnly Ignored
