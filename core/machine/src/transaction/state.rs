@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pelton_model::coordinator::Token;
-use pelton_model::record_type::transaction::{TransactionLogValue, TransactionPartitions};
+use pelton_model::record_type::transaction::{PartitionsSchema, TransactionLogValue};
 use pelton_model::{Monotonic, ProducerEpoch, ProducerId, Str, Timestamp};
 
 /// Where a transactional id stands.
@@ -143,7 +143,7 @@ impl Hard {
 
     /// The record that says it.
     pub(super) fn to_value(&self) -> TransactionLogValue {
-        let topic = |(topic, partitions): (&Str, &BTreeSet<i32>)| TransactionPartitions {
+        let topic = |(topic, partitions): (&Str, &BTreeSet<i32>)| PartitionsSchema {
             topic: topic.clone(),
             partition_ids: partitions.iter().copied().collect(),
         };

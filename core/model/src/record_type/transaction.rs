@@ -40,7 +40,7 @@ pub struct TransactionLogValue {
     /// The state: 0 empty, 1 ongoing, 2 prepared to commit, 3 prepared to abort, 4 committed, 5 aborted, 6 dead, 7 being fenced.
     pub transaction_status: i8,
     /// The partitions of the transaction, by topic; `None` where none can be.
-    pub transaction_partitions: Option<Vec<TransactionPartitions>>,
+    pub transaction_partitions: Option<Vec<PartitionsSchema>>,
     /// When the state last changed.
     pub transaction_last_update_timestamp_ms: i64,
     /// When the transaction began; −1 outside one.
@@ -69,7 +69,7 @@ impl Default for TransactionLogValue {
 
 /// Partitions of one topic in a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TransactionPartitions {
+pub struct PartitionsSchema {
     /// The topic's name.
     pub topic: Str,
     /// Its partitions.

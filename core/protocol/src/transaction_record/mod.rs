@@ -13,7 +13,7 @@ mod tests;
 use bytes::Bytes;
 use pelton_model::Str;
 use pelton_model::record_type::transaction::{
-    TransactionLogKey, TransactionLogValue, TransactionPartitions, TransactionRecord,
+    PartitionsSchema, TransactionLogKey, TransactionLogValue, TransactionRecord,
 };
 
 use crate::codec::{Message, Reader};
@@ -30,7 +30,7 @@ message_for! {
 }
 
 wire! {
-    TransactionPartitions {
+    PartitionsSchema {
         topic: Str, 0+;
         partition_ids: Vec<i32>, 0+;
     }
@@ -45,7 +45,7 @@ message_for! {
         next_producer_epoch: i16, 1+, tag 3 1+, default -1;
         transaction_timeout_ms: i32, 0+;
         transaction_status: i8, 0+;
-        transaction_partitions: Option<Vec<TransactionPartitions>>, 0+, nullable 0+;
+        transaction_partitions: Option<Vec<PartitionsSchema>>, 0+, nullable 0+;
         transaction_last_update_timestamp_ms: i64, 0+;
         transaction_start_timestamp_ms: i64, 0+;
         client_transaction_version: i16, 1+, tag 2 1+, default 0;

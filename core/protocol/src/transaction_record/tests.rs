@@ -43,7 +43,7 @@ fn states_of_an_id() {
         producer_epoch: 3,
         previous_producer_id: 5,
         transaction_status: 1,
-        transaction_partitions: Some(vec![TransactionPartitions {
+        transaction_partitions: Some(vec![PartitionsSchema {
             topic: "t".into(),
             partition_ids: vec![0, 2],
         }]),

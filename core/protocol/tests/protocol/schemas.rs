@@ -122,7 +122,9 @@ fn compare(path: &str, table: &Table, fields: &Value, common: &Value) {
 
 fn compare_field(path: &str, field: &Field, schema: &Value, common: &Value) {
     assert_eq!(schema["type"], type_name(&field.kind), "{path}");
-    assert_eq!(field.versions, versions(&schema["versions"]), "{path}");
+    // Records of coordinators have fields of which only the tagged versions are told.
+    let spoken = schema.get("versions").unwrap_or(&schema["taggedVersions"]);
+    assert_eq!(field.versions, versions(spoken), "{path}");
     assert_eq!(
         field.nullable,
         versions(&schema["nullableVersions"]),
