@@ -14,7 +14,7 @@ use std::fmt::Display;
 
 use pelton_model::record_type::metadata::{
     BrokerFeature, FeatureLevelRecord, GROUP_VERSION_FEATURE, KRAFT_VERSION_FEATURE,
-    METADATA_VERSION_FEATURE, MetadataRecord,
+    METADATA_VERSION_FEATURE, MetadataRecord, TRANSACTION_VERSION_FEATURE,
 };
 use pelton_model::{ErrorCode, NodeId};
 
@@ -51,7 +51,12 @@ static FEATURES: &[Feature] = &[
         max: 1,
         at_format: None,
     },
-    // `transaction.version`, 0 to 2 and 2 at format, has its row here when AddPartitionsToTxn 4 and EndTxn 5 are served.
+    Feature {
+        name: TRANSACTION_VERSION_FEATURE,
+        min: 0,
+        max: 2,
+        at_format: Some(2),
+    },
 ];
 
 /// Features of Apache Kafka 4.3 that do not work here: a log may have a level of them, which may be switched off.
@@ -59,7 +64,6 @@ const ELSEWHERE: &[&str] = &[
     "eligible.leader.replicas.version",
     "share.version",
     "streams.version",
-    "transaction.version",
 ];
 
 /// The metadata versions whose records differ from those before: nothing goes back over them.
@@ -276,7 +280,11 @@ mod tests {
         validate_only: false,
     };
 
-    const NEW: &[(&str, i16)] = &[("metadata.version", 30), ("group.version", 1)];
+    const NEW: &[(&str, i16)] = &[
+        ("metadata.version", 30),
+        ("group.version", 1),
+        ("transaction.version", 2),
+    ];
 
     // Goal: a new log has what Kafka's defaults finalize of what works, the metadata version first. Method: the records,
     // and what clients are told of them.
@@ -291,6 +299,7 @@ mod tests {
             ("group.version", 1),
             ("kraft.version", 1),
             ("metadata.version", 30),
+            ("transaction.version", 2),
         ];
         assert_eq!(finalized_features(&image(NEW), 1), told);
     }
@@ -426,7 +435,11 @@ mod tests {
         check(NEW, &[("group.version", 0, 2)], &[("group.version", 0)]);
         let kafkas = &[("metadata.version", 30), ("share.version", 1)];
         check(kafkas, &[("share.version", 0, 2)], &[("share.version", 0)]);
-        check(kafkas, &[("transaction.version", 0, 2)], &[]);
+        check(
+            kafkas,
+            &[("transaction.version", 2, 1)],
+            &[("transaction.version", 2)],
+        );
         check(old, &[], &[]);
     }
 }

@@ -579,6 +579,7 @@ fn first_start() {
         "BeginTransactionRecord",
         "FeatureLevelRecord",
         "FeatureLevelRecord",
+        "FeatureLevelRecord",
         "EndTransactionRecord",
         "RegisterBrokerRecord",
         "BrokerRegistrationChangeRecord",
@@ -589,7 +590,7 @@ fn first_start() {
     assert_eq!(image.metadata_version(), Some(30));
     assert_eq!(image.feature("group.version"), Some(1));
     let broker = image.broker(NODE).unwrap();
-    assert_eq!((broker.broker_epoch, broker.fenced), (4, false));
+    assert_eq!((broker.broker_epoch, broker.fenced), (5, false));
     assert_eq!(broker.log_dirs, [DIRECTORY]);
 }
 
