@@ -21,14 +21,16 @@ const GROUP: i8 = 32;
 const SET: i8 = 0;
 const DELETE: i8 = 1;
 
-/// Every value of a resource that can be set.
+/// Every value of a resource that can be set. Kafka tells brokers' `ssl.*` as such, and takes them only with a listener's prefix.
 fn settable(connection: &mut Raw, kind: i8, name: &str) -> BTreeMap<String, String> {
     connection.send(&describe_configs(4, kind, name, None));
     let Reply::Frame(frame) = connection.receive(PATIENCE) else { panic!("no answer") };
     let answer: DescribeConfigsResponse =
         answer::decode(ApiKey::DescribeConfigs, 4, &frame).expect("an answer");
     let configs = &answer.results[0].configs;
-    let settable = configs.iter().filter(|config| !config.read_only && !config.is_sensitive);
+    let settable = configs.iter().filter(|config| {
+        !config.read_only && !config.is_sensitive && !config.name.starts_with("ssl.")
+    });
     let pairs = settable
         .filter_map(|config| Some((config.name.to_string(), config.value.as_ref()?.to_string())));
     pairs.collect()
@@ -67,7 +69,7 @@ fn what_is_told_can_be_set() {
         }
     };
     check(TOPIC, &topic.name, 30);
-    check(BROKER, "1", 80);
+    check(BROKER, "1", 70);
     check(GROUP, &unique("told"), 17);
     check(CLIENT_METRICS, &unique("told"), 3);
     check(LOGGER, "1", 10);

@@ -28,7 +28,8 @@ fn counts(values: &[(&str, usize)]) -> BTreeMap<String, usize> {
 }
 
 fn offset(broker: &Broker, group: &str, topic: &TestTopic) -> Offset {
-    let consumer = member(&broker.bootstrap(), group, &[]);
+    // A reader of what is committed waits while an open transaction has an offset.
+    let consumer = member(&broker.bootstrap(), group, &[("isolation.level", "read_uncommitted")]);
     let mut asked = TopicPartitionList::new();
     asked.add_partition(&topic.name, 0);
     let found = consumer.committed_offsets(asked, PATIENCE).expect("the group's offsets");
@@ -113,7 +114,8 @@ fn timeouts_free_readers() {
     let Some(broker) = broker(&settings) else { return };
     let topic = topic::create_with(&broker, "late", PARTITIONS, &[]);
     let bootstrap = broker.bootstrap();
-    let slow = producer(&bootstrap, "slow", &[("transaction.timeout.ms", "1500")]);
+    let timeouts = [("transaction.timeout.ms", "1500"), ("socket.timeout.ms", "1500")];
+    let slow = producer(&bootstrap, "slow", &timeouts);
     slow.init_transactions(PATIENCE).expect("a producer id");
     slow.begin_transaction().expect("begun");
     send(&slow, &topic, "slow");

@@ -74,7 +74,8 @@ fn a_copy_takes_over() {
         assert_eq!(rig.read_all(log_start, 500), before, "from {log_start}");
         assert_eq!(rig.log.topic_id(), Some(super::TOPIC));
         assert_eq!(rig.log.recovery_point(), rig.log.log_end());
-        for offset in [log_start, 89, 90, 180, 239] {
+        let held = [log_start, 89, 90, 180, 239].into_iter();
+        for offset in held.filter(|&offset| log_start <= offset) {
             let epoch = LeaderEpoch(i32::try_from(offset / 90).expect("small"));
             assert_eq!(rig.log.epoch_at(Offset(offset)), Some(epoch), "at {offset}");
         }
