@@ -504,7 +504,8 @@ fn classic_subscription(topics: &[&str], owned: &[(&str, &[i32])]) -> Protocol {
     for topic in topics {
         string(&mut bytes, topic);
     }
-    bytes.extend([0xff; 4]);
+    // What cooperative-sticky tells itself: a generation.
+    bytes.extend([0, 0, 0, 4, 0, 0, 0, 1]);
     bytes.extend(u32::try_from(owned.len()).unwrap().to_be_bytes());
     for (topic, partitions) in owned {
         string(&mut bytes, topic);

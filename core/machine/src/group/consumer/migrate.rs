@@ -230,7 +230,8 @@ fn upgraded(
         let subscription = chosen.and_then(|one| wire::subscription(&one.metadata));
         let subscription = subscription.ok_or(MALFORMED)?;
         let (named, has_user_data) = wire::assignment(&member.assignment()).ok_or(MALFORMED)?;
-        if has_user_data || subscription.has_user_data {
+        // What a subscription says to its assignor does not matter (cooperative-sticky tells its generation).
+        if has_user_data {
             return Err(CUSTOM);
         }
         let mut names = subscription.topics;

@@ -22,7 +22,6 @@ pub(super) type Named = Vec<(Str, Vec<i32>)>;
 pub(super) struct Subscription {
     pub(super) version: i16,
     pub(super) topics: Vec<Str>,
-    pub(super) has_user_data: bool,
     pub(super) owned: Named,
     pub(super) rack: Option<Str>,
 }
@@ -38,7 +37,7 @@ pub(super) fn subscription(bytes: &[u8]) -> Option<Subscription> {
     for _ in 0..reader.count()? {
         topics.push(reader.string()??);
     }
-    let has_user_data = reader.bytes()?.is_some_and(|data| !data.is_empty());
+    reader.bytes()?;
     let owned = if 1 <= version {
         reader.named()?
     } else {
@@ -51,7 +50,6 @@ pub(super) fn subscription(bytes: &[u8]) -> Option<Subscription> {
     Some(Subscription {
         version,
         topics,
-        has_user_data,
         owned,
         rack,
     })
