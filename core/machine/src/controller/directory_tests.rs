@@ -2,28 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use pelton_model::{ErrorCode, LeaderEpoch, NodeId, PartitionId, TopicId, TopicPartition};
+use pelton_model::{ErrorCode, NodeId, PartitionId, TopicId, TopicPartition};
 
+use super::tests::{LOST, apply};
 use super::{
     BrokerStart, CreatableTopic, CreateTopicsOptions, cordon, create_topics, fail_directory, start,
     supported_features,
 };
 use crate::image::MetadataImage;
-use pelton_model::record_type::metadata::{MetadataRecord, PartitionChangeRecord};
+use pelton_model::record_type::metadata::PartitionChangeRecord;
 
 const NODE: NodeId = NodeId(1);
 const A: TopicId = TopicId([100; 16]);
 const B: TopicId = TopicId([101; 16]);
 const C: TopicId = TopicId([102; 16]);
-const LOST: TopicId = TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
-
-fn apply(image: &mut MetadataImage, records: &[MetadataRecord]) {
-    for record in records {
-        image
-            .replay(image.next_offset(), LeaderEpoch(1), record)
-            .unwrap();
-    }
-}
 
 fn node(log_dirs: &[TopicId], cordoned: &[TopicId]) -> BrokerStart {
     BrokerStart {

@@ -3,8 +3,9 @@
 use pelton_model::record_type::metadata::{
     MetadataRecord, PartitionRecord, RegisterBrokerRecord, TopicRecord,
 };
-use pelton_model::{ErrorCode, LeaderEpoch, NodeId, PartitionId, TopicId};
+use pelton_model::{ErrorCode, NodeId, PartitionId, TopicId};
 
+use super::tests::{LOST, apply};
 use super::{
     Election, Reassignment, ReassignmentTopic, Refusal, TopicOutcomes, TopicPartitions,
     elect_leaders, reassign_partitions,
@@ -14,16 +15,6 @@ use crate::image::{MetadataImage, PartitionImage};
 const TOPIC: TopicId = TopicId([9; 16]);
 const DIR: TopicId = TopicId([100; 16]);
 const OTHER_DIR: TopicId = TopicId([101; 16]);
-/// The directory id that says that the directory is gone.
-const LOST: TopicId = TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
-
-fn apply(image: &mut MetadataImage, records: &[MetadataRecord]) {
-    for record in records {
-        image
-            .replay(image.next_offset(), LeaderEpoch(1), record)
-            .unwrap();
-    }
-}
 
 /// A partition whose replicas lie in `DIR`, with leader, replicas and ISR.
 fn partition(leader: i32, replicas: &[i32], isr: &[i32]) -> PartitionRecord {

@@ -19,7 +19,11 @@ use crate::image::MetadataImage;
 const DIRECTORY: TopicId = TopicId([100; 16]);
 const NODE: NodeId = NodeId(1);
 
-fn apply(image: &mut MetadataImage, records: &[MetadataRecord]) {
+/// The directory id that says that the directory is gone.
+pub(super) const LOST: TopicId = TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+
+/// Replays records behind what the image has.
+pub(in crate::controller) fn apply(image: &mut MetadataImage, records: &[MetadataRecord]) {
     for record in records {
         image
             .replay(image.next_offset(), LeaderEpoch(1), record)

@@ -6,19 +6,13 @@ use pelton_model::record_type::control::{ControlRecord, KRaftVersionRecord};
 use pelton_model::record_type::metadata::{FeatureLevelRecord, MetadataRecord};
 use pelton_model::{LeaderEpoch, NodeId, TopicId};
 
+use super::super::tests::apply;
 use super::super::{BrokerStart, start, start_with, supported_features};
 use super::{QuorumImage, QuorumStart, StartError, next_epoch, quorum_records};
 use crate::image::MetadataImage;
 
 const DIRECTORY: TopicId = TopicId([100; 16]);
 const NODE: NodeId = NodeId(1);
-
-fn apply(image: &mut MetadataImage, records: &[MetadataRecord]) {
-    for record in records {
-        let next = image.next_offset();
-        image.replay(next, LeaderEpoch(1), record).unwrap();
-    }
-}
 
 fn node() -> BrokerStart {
     BrokerStart {
