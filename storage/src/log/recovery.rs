@@ -21,7 +21,7 @@ use pelton_model::producer_state::ProducerStates;
 
 use super::life::Parts;
 use super::listing::{Files, Listing};
-use super::scan::{ScanOptions, Scanned, scan};
+use super::scan::{Damaged, ScanOptions, Scanned, scan};
 use super::{EPOCHS_FILE, Log, LogStore, METADATA_FILE, OpenOptions, Recovery, producers};
 use crate::config::{REFILL_BYTES, SNAPSHOT_BYTES_MAX, TEXT_FILE_BYTES_MAX};
 use crate::disk::{Disk, DiskError, DiskFile};
@@ -230,16 +230,7 @@ impl<D: Disk> Opening<D> {
             .scan_segment(&segment, segment.base, Purpose::Indexes)
             .await?;
         if let Some(damaged) = scanned.damage {
-            let position = scanned.good_bytes;
-            // A half index would pass for a whole one at the next opening, and the damage unseen.
-            segment.release();
-            let index = segment.path(FileKind::Index);
-            self.home.disk.remove_file(&index).await?;
-            return Err(StorageError::corrupt(
-                &damaged.path,
-                position,
-                damaged.damage,
-            ));
+            return Err(self.refuse(&segment, scanned.good_bytes, damaged).await?);
         }
         segment.finish().await?;
         // Recovery will not look at it again.
@@ -386,6 +377,25 @@ impl<D: Disk> Opening<D> {
             && self.options.recovery_point <= self.log_end
     }
 
+    /// The error of damage that must not be cut, at `position`.
+    ///
+    /// The half index of the scan goes: it would pass for a whole one at the next opening, and the damage unseen.
+    async fn refuse(
+        &self,
+        segment: &Segment<D>,
+        position: u64,
+        damaged: Damaged,
+    ) -> Result<StorageError, DiskError> {
+        segment.release();
+        let index = segment.path(FileKind::Index);
+        self.home.disk.remove_file(&index).await?;
+        Ok(StorageError::corrupt(
+            &damaged.path,
+            position,
+            damaged.damage,
+        ))
+    }
+
     /// Cuts what a scan found bad; says whether the segment was whole.
     async fn accept(
         &mut self,
@@ -402,12 +412,7 @@ impl<D: Disk> Opening<D> {
                 .is_some_and(|end| end <= self.options.recovery_point);
             if (was_durable && (damaged.inside || is_altered)) || (old_format && damaged.plausible)
             {
-                let position = scanned.good_bytes;
-                return Err(StorageError::corrupt(
-                    &damaged.path,
-                    position,
-                    damaged.damage,
-                ));
+                return Err(self.refuse(segment, scanned.good_bytes, damaged).await?);
             }
             let bytes = scanned.file_bytes - scanned.good_bytes;
             if damaged.blank {
