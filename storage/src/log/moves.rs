@@ -49,9 +49,9 @@ impl<D: Disk> Log<D> {
         &self,
         store: &LogStore<D>,
         directory: &Path,
+        topic_id: TopicId,
         base: Offset,
     ) -> Result<Self, StorageError> {
-        let topic_id = self.topic_id.unwrap_or(TopicId::ZERO);
         let copy = Self::create_at(store, directory, topic_id, self.config.get(), base).await?;
         if let Some(parent) = directory.parent() {
             store.disk.sync_dir(parent).await?;
@@ -71,8 +71,11 @@ impl<D: Disk> Log<D> {
         producers: &ProducerStates,
     ) -> Result<Self, StorageError> {
         let end = self.log_end.get();
-        let snapshot = Bytes::from(producers.encode_snapshot(end));
-        self.close(Some(snapshot)).await?;
+        // What is queued behind the end may have pushed out what a snapshot at the end needs: recovery reads the log then.
+        let snapshot = producers
+            .is_known_at(end)
+            .then(|| producers.encode_snapshot(end));
+        self.close(snapshot.map(Bytes::from)).await?;
         let rows = self.manifest(topic, partition, &producers.rows()).await;
         let disk = &self.home.disk;
         disk.rename(&self.home.directory, to).await?;

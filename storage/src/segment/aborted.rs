@@ -5,6 +5,7 @@
 //!    without its marker is dropped by recovery.
 //! 2. Whoever makes the log file's records durable makes these durable too: recovery does not rebuild them below the recovery point.
 //! 3. A segment without aborted transactions has no file, and a look at it costs a comparison.
+//! 4. What was read while entries were appended is not kept: it may lack them. Whoever read it asks for nothing behind them.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -25,6 +26,8 @@ pub(super) struct Aborted<F> {
     /// Open while entries are appended.
     file: RefCell<Option<Rc<F>>>,
     is_unsynced: Cell<bool>,
+    /// Odd while entries are being written; grows with each append.
+    appends: Cell<u64>,
 }
 
 #[derive(Debug)]
@@ -43,6 +46,7 @@ impl<F> Default for Aborted<F> {
             entries: RefCell::new(Entries::None),
             file: RefCell::new(None),
             is_unsynced: Cell::new(false),
+            appends: Cell::new(0),
         }
     }
 }
@@ -78,7 +82,11 @@ impl<D: Disk> Segment<D> {
         let position = file.size_bytes().await?;
         assert!(position.is_multiple_of(ENTRY_BYTES as u64));
         let bytes = Bytes::from(txn_index::encode(aborted));
+        // A write that fails fails the log, so that the number may stay odd.
+        let appends = &self.aborted.appends;
+        appends.set(appends.get().wrapping_add(1));
         file.write_all_at(&[bytes], position).await?;
+        appends.set(appends.get().wrapping_add(1));
         if is_first {
             self.added.set(self.added.get().wrapping_add(1));
             self.named.set(false);
@@ -120,26 +128,26 @@ impl<D: Disk> Segment<D> {
         found: &mut Vec<AbortedTxn>,
     ) -> Result<bool, StorageError> {
         if matches!(&*self.aborted.entries.borrow(), Entries::OnFile) {
-            let path = self.path(FileKind::TxnIndex);
-            let read = self.home.disk.read_file(&path, TXN_INDEX_BYTES_MAX).await;
-            let entries = txn_index::decode(&read?, self.base)
-                .map_err(|_| StorageError::corrupt(&path, 0, Damage::Records))?;
+            let appends = self.aborted.appends.get();
+            let entries = self.read_aborted().await?;
+            if !appends.is_multiple_of(2) || appends != self.aborted.appends.get() {
+                return Ok(overlapping(&entries, from, up_to, found));
+            }
             self.aborted.entries.replace(Entries::Here(entries));
         }
-        let entries = self.aborted.entries.borrow();
-        let Entries::Here(entries) = &*entries else {
-            return Ok(false);
-        };
-        let first = entries.partition_point(|entry| entry.last_offset < from);
-        for entry in &entries[first..] {
-            if entry.first_offset < up_to {
-                found.push(*entry);
-            }
-            if up_to <= entry.last_stable_offset {
-                return Ok(true);
-            }
+        match &*self.aborted.entries.borrow() {
+            Entries::Here(entries) => Ok(overlapping(entries, from, up_to, found)),
+            Entries::None | Entries::OnFile => Ok(false),
         }
-        Ok(false)
+    }
+
+    /// The whole entries in the file; the last may just be being written.
+    async fn read_aborted(&self) -> Result<Vec<AbortedTxn>, StorageError> {
+        let path = self.path(FileKind::TxnIndex);
+        let read = self.home.disk.read_file(&path, TXN_INDEX_BYTES_MAX).await?;
+        let whole = read.len() - read.len() % ENTRY_BYTES;
+        txn_index::decode(&read[..whole], self.base)
+            .map_err(|_| StorageError::corrupt(&path, 0, Damage::Records))
     }
 
     /// Forgets what can be read again.
@@ -150,4 +158,23 @@ impl<D: Disk> Segment<D> {
             *entries = Entries::OnFile;
         }
     }
+}
+
+/// Adds those of `entries` that overlap `[from, up_to)` to `found`; says whether no later segment has further ones.
+fn overlapping(
+    entries: &[AbortedTxn],
+    from: Offset,
+    up_to: Offset,
+    found: &mut Vec<AbortedTxn>,
+) -> bool {
+    let first = entries.partition_point(|entry| entry.last_offset < from);
+    for entry in &entries[first..] {
+        if entry.first_offset < up_to {
+            found.push(*entry);
+        }
+        if up_to <= entry.last_stable_offset {
+            return true;
+        }
+    }
+    false
 }

@@ -30,7 +30,7 @@ fn target() -> PathBuf {
 fn copy(rig: &Rig, from: i64, bytes_max: usize) -> Log<crate::disk::memory::MemoryDisk> {
     let base = block_on(rig.log.copy_base()).expect("healthy disk");
     let path = future();
-    let created = rig.log.create_copy(&rig.store, &path, base);
+    let created = rig.log.create_copy(&rig.store, &path, super::TOPIC, base);
     let copy = block_on(created).expect("healthy disk");
     let bytes = bytes::Bytes::from(rig.read_all(from, bytes_max));
     for batch in Batches::new(&bytes) {
