@@ -484,7 +484,7 @@ impl World {
         let begun = self
             .partition
             .begin_verification(&verification, Timestamp(1));
-        let guard = begun.expect("a leader").expect("room");
+        let guard = begun.expect("a leader");
         if known.is_known && known.epoch == epoch && known.open.is_some() {
             assert_eq!(guard, TxnGuard::None);
             return;

@@ -125,7 +125,8 @@ impl Moves<'_> {
     fn moved_to(&self, state: &PartitionImage, replicas: &[i32]) -> Result<Target, Refusal> {
         check_assignment(self.image, replicas, None)?;
         let wanted: Vec<NodeId> = replicas.iter().copied().map(NodeId).collect();
-        let held = settled(state);
+        // Where a move under way leads: what it adds counts, what it removes does not.
+        let held = without(&state.replicas, &state.removing_replicas);
         if !self.allow_factor_change && wanted.len() != held.len() {
             let text = format!(
                 "The replication factor is changed from {} to {}",

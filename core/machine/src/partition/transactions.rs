@@ -86,7 +86,7 @@ pub(super) struct Verifications {
 }
 
 impl Verifications {
-    fn begin(&mut self, verification: &Verification, now: Timestamp) -> Option<u64> {
+    fn begin(&mut self, verification: &Verification, now: Timestamp) -> u64 {
         let Verification { stamp, is_bumped } = *verification;
         if let Some(entry) = self.entries.get_mut(&stamp.id) {
             if entry.epoch < stamp.epoch {
@@ -95,10 +95,13 @@ impl Verifications {
             } else if entry.epoch == stamp.epoch {
                 entry.lowest_sequence = entry.lowest_sequence.min(stamp.base_sequence);
             }
-            return Some(entry.number);
+            return entry.number;
         }
         if PRODUCERS_PER_PARTITION_MAX <= self.entries.len() {
-            return None;
+            // Those refused by the coordinator stay behind: the half begun first makes room. Whoever of it still waits is verified anew.
+            let newest = PRODUCERS_PER_PARTITION_MAX as u64 / 2;
+            let oldest_kept = self.last_number - newest;
+            self.entries.retain(|_, entry| oldest_kept < entry.number);
         }
         self.last_number += 1;
         let entry = Entry {
@@ -109,7 +112,7 @@ impl Verifications {
             begun: now,
         };
         self.entries.insert(stamp.id, entry);
-        Some(entry.number)
+        entry.number
     }
 
     fn admits(&self, producer: ProducerId, guard: TxnGuard) -> bool {
@@ -132,7 +135,7 @@ impl Verifications {
 
 impl Partition {
     /// Begins to verify that a transaction of `verification` is open: gives what the batch is planned with once the coordinator has said
-    /// so, or [`TxnGuard::None`] when the transaction is open here and nobody need be asked. `None` when too many are under way.
+    /// so, or [`TxnGuard::None`] when the transaction is open here and nobody need be asked.
     ///
     /// # Errors
     /// [`ReadRefused`] when this node does not lead, or cannot.
@@ -140,15 +143,15 @@ impl Partition {
         &mut self,
         verification: &Verification,
         now: Timestamp,
-    ) -> Result<Option<TxnGuard>, ReadRefused> {
+    ) -> Result<TxnGuard, ReadRefused> {
         self.check_epoch(pelton_model::LeaderEpoch::NONE)?;
         let stamp = verification.stamp;
         let known = self.producers.get(stamp.id);
         if known.is_some_and(|state| state.is_in_transaction(stamp.epoch)) {
-            return Ok(Some(TxnGuard::None));
+            return Ok(TxnGuard::None);
         }
         let number = self.verifications.begin(verification, now);
-        Ok(number.map(TxnGuard::Given))
+        Ok(TxnGuard::Given(number))
     }
 
     /// Gives a marker its offset. It is committed like any acks=all batch.

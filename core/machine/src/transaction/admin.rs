@@ -15,11 +15,9 @@ impl TransactionShard {
             let hard = &known.hard;
             let state = hard.state.name();
             let has_state = list.states.is_empty() || list.states.iter().any(|one| one == state);
-            let has_producer =
-                list.producer_ids.is_empty() || list.producer_ids.contains(&hard.producer_id.0);
             let age_ms = now.0.saturating_sub(hard.started.0);
             let is_old = list.longer_than_ms < 0 || list.longer_than_ms < age_ms;
-            if has_state && has_producer && is_old {
+            if has_state && is_old {
                 listed.push(ListedTransaction {
                     transactional_id: id.clone(),
                     producer_id: hard.producer_id,

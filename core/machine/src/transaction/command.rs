@@ -169,8 +169,6 @@ pub struct Marked {
 pub struct ListTransactions {
     /// States, as Kafka spells them.
     pub states: Vec<Str>,
-    /// Producer ids.
-    pub producer_ids: Vec<i64>,
     /// Only those whose transaction began longer ago than this; negative lets all pass.
     pub longer_than_ms: i64,
 }

@@ -54,21 +54,22 @@ impl TransactionShard {
 
     fn abort_timed_out(&mut self, terms: &mut Terms<'_>, decision: &mut Decision) {
         let mut pause_ms = self.config.abort_interval_ms.max(1);
-        let mut room = TRANSACTION_ABORTS_PER_TICK_MAX;
-        while let Some((due, id)) = self.open.first().cloned() {
-            if terms.now.time <= due {
-                break;
+        let due = self.open.iter();
+        let due = due.take_while(|(due, _)| *due < terms.now.time);
+        let due: Vec<Str> = due
+            .take(TRANSACTION_ABORTS_PER_TICK_MAX)
+            .map(|(_, id)| id.clone())
+            .collect();
+        let mut aborted_count = 0;
+        for id in &due {
+            // Without a producer id to go on with, one is tried again in the next round; the others need none.
+            if let Ok(aborted) = self.fence(terms, id, EndCause::TimedOut) {
+                decision.extend(aborted);
+                aborted_count += 1;
             }
-            if room == 0 {
-                pause_ms = TRANSACTION_PAUSE_MS;
-                break;
-            }
-            room -= 1;
-            // Without a producer id to go on with it is tried again in the next round.
-            let Ok(aborted) = self.fence(terms, &id, EndCause::TimedOut) else {
-                break;
-            };
-            decision.extend(aborted);
+        }
+        if aborted_count == TRANSACTION_ABORTS_PER_TICK_MAX {
+            pause_ms = TRANSACTION_PAUSE_MS;
         }
         self.abort_at = Some(terms.now.clock.plus_ms(pause_ms));
     }

@@ -57,7 +57,8 @@ impl TransactionShard {
         let known = known.ok_or(ErrorCode::InvalidProducerIdMapping)?;
         if known.hard.producer_id != asked.producer_id {
             Err(ErrorCode::InvalidProducerIdMapping)
-        } else if known.hard.epoch != asked.producer_epoch {
+        } else if known.hard.epoch != asked.producer_epoch || asked.producer_epoch.0 == i16::MAX {
+            // Nothing begins at the last epoch, which only fences: there is none above it to end with.
             Err(ErrorCode::ProducerFenced)
         } else if known.hard.state.is_prepared() {
             Err(ErrorCode::ConcurrentTransactions)

@@ -160,6 +160,14 @@ impl Bench {
         reply.members
     }
 
+    /// The known member joins again, and so ends the rebalance that a newcomer began.
+    pub(crate) fn rejoin(&mut self, id: &str, newcomer: Token) {
+        let rejoined = self.send(Command::JoinGroup(join(id)));
+        assert_eq!(self.joined(newcomer).generation_id, 2);
+        self.joined(rejoined);
+        assert_eq!(self.state(), "CompletingRebalance");
+    }
+
     /// A new dynamic member gets its id and joins with it.
     pub(crate) fn join_new(&mut self) -> (Str, Token) {
         let reply = self.ask(Command::JoinGroup(join("")));

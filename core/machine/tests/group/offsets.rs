@@ -8,7 +8,7 @@ use pelton_model::config::group::GroupConfig;
 use pelton_model::record_type::group::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 use pelton_model::{ErrorCode, ProducerId, Str, TopicId};
 
-use crate::harness::{Bench, commit, config, group, join, static_join, sync};
+use crate::harness::{Bench, commit, config, group, static_join, sync};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -44,10 +44,7 @@ fn who_may_commit() {
     let (_, token) = bench.join_new();
     assert_eq!(bench.state(), "PreparingRebalance");
     check(&mut bench, &id, 1, ErrorCode::None);
-    let rejoined = bench.send(Command::JoinGroup(join(&id)));
-    assert_eq!(bench.joined(token).generation_id, 2);
-    bench.joined(rejoined);
-    assert_eq!(bench.state(), "CompletingRebalance");
+    bench.rejoin(&id, token);
     check(&mut bench, &id, 1, ErrorCode::IllegalGeneration);
     check(&mut bench, &id, 2, ErrorCode::RebalanceInProgress);
 }

@@ -3,7 +3,7 @@
 use pelton_machine::group::{Command, FetchTopic, OffsetCommit, OffsetDelete, Reply};
 use pelton_model::{ErrorCode, ProducerEpoch, ProducerId, TopicId};
 
-use crate::harness::{Bench, commit, config, group, join};
+use crate::harness::{Bench, commit, config, group};
 
 const PRODUCER: (ProducerId, ProducerEpoch) = (ProducerId(9), ProducerEpoch(2));
 
@@ -104,10 +104,7 @@ fn who_may_commit_in_a_transaction() {
     assert_eq!(bench.commit(fenced), [ErrorCode::UnknownMemberId]);
     let (_, token) = bench.join_new();
     check(&mut bench, &id, 1, ErrorCode::None);
-    let rejoined = bench.send(Command::JoinGroup(join(&id)));
-    assert_eq!(bench.joined(token).generation_id, 2);
-    bench.joined(rejoined);
-    assert_eq!(bench.state(), "CompletingRebalance");
+    bench.rejoin(&id, token);
     check(&mut bench, &id, 1, ErrorCode::IllegalGeneration);
     check(&mut bench, &id, 2, ErrorCode::None);
 }

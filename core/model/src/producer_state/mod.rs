@@ -471,14 +471,17 @@ impl ProducerStates {
 
     /// Drops the half that wrote longest ago when full: O(1) per insertion over time, where dropping one would be O(n).
     fn make_room(&mut self) {
-        if self.producers.len() < PRODUCERS_PER_PARTITION_MAX {
+        // Those with an open transaction stay, aside of the bound; each has one first offset.
+        let idle_count = self.producers.len().saturating_sub(self.open.len());
+        if idle_count < PRODUCERS_PER_PARTITION_MAX {
             return;
         }
-        let mut offsets: Vec<Offset> = self
-            .producers
-            .values()
-            .map(ProducerState::last_offset)
-            .collect();
+        let idle = self.producers.values();
+        let idle = idle.filter(|state| state.current_txn_first_offset().is_none());
+        let mut offsets: Vec<Offset> = idle.map(ProducerState::last_offset).collect();
+        if offsets.is_empty() {
+            return;
+        }
         let middle = offsets.len() / 2;
         let (_, &mut median, _) = offsets.select_nth_unstable(middle);
         self.producers.retain(|_, state| {

@@ -58,7 +58,7 @@ fn verify(partition: &mut Partition, epoch: i16, sequence: i32, is_bumped: bool)
         is_bumped,
     };
     let begun = partition.begin_verification(&verification, Timestamp(1_000));
-    begun.expect("a leader").expect("room")
+    begun.expect("a leader")
 }
 
 /// Plans and writes a transactional batch; its offset.
@@ -143,6 +143,27 @@ fn a_word_is_good_once() {
         .expect("in order");
     refused(&mut partition, 2, TxnGuard::None);
     refused(&mut partition, 2, guard);
+}
+
+// Goal: verifications that the coordinator refused keep nobody out, however many there are. Method: as many strangers as there is room for,
+// then one who is vouched for.
+#[test]
+fn refused_verifications_make_room() {
+    let mut partition = partition();
+    for id in 0..=PRODUCERS_PER_PARTITION_MAX {
+        let verification = Verification {
+            stamp: ProducerStamp {
+                id: ProducerId(1_000 + i64::try_from(id).unwrap()),
+                ..stamp(0, 0)
+            },
+            is_bumped: false,
+        };
+        let begun = partition.begin_verification(&verification, Timestamp(1_000));
+        assert!(matches!(begun, Ok(TxnGuard::Given(_))));
+    }
+    assert!(partition.verifications.entries.len() <= PRODUCERS_PER_PARTITION_MAX);
+    let guard = verify(&mut partition, 0, 0, false);
+    write(&mut partition, 0, 0, guard);
 }
 
 // Goal: of batches that wait for a verification the lowest goes first, and under version 2 an unknown producer begins at 0. Method: a table
