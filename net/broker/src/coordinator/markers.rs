@@ -2,18 +2,18 @@
 //!
 //! Invariants:
 //! 1. A coordinator that is given up writes no more markers: whoever loads its log writes them again, which harms nothing.
-//! 2. A partition that is gone has no records that wait for a marker: it counts as done. So does one that knows a later epoch of the
-//!    producer, for the transaction can no longer be open there.
+//! 2. A partition that is gone has no records that wait for a marker: it counts as done (only partitions that this shard knows of join
+//!    a transaction). So does one that knows a later epoch of the producer, for the transaction can no longer be open there.
 //! 3. What cannot be written is tried again, with growing pauses; other partitions and other transactions do not wait for it.
 
 use std::rc::Rc;
 
-use pelton_machine::transaction::{Marked, Markers};
+use pelton_machine::transaction::{self, AddMode, Marked, Markers};
 use pelton_model::limits::{MARKER_RETRY_MS_MAX, MARKER_RETRY_MS_MIN};
 use pelton_model::{ErrorCode, PartitionId, Str, TopicPartition};
 use pelton_transport::net::{Net, TaskClass};
 
-use super::{Hosted, Phase};
+use super::{Command, Hosted, Phase};
 use crate::env::Env;
 use crate::shard::Shard;
 use crate::shard::message::TxnEnd;
@@ -62,6 +62,9 @@ impl<E: Env> Shard<E> {
             }
             left = again;
             self.net.sleep_until(self.net.now().plus_ms(pause_ms)).await;
+            if hosted.phase.get() != Phase::Active || self.is_stopping.get() {
+                return;
+            }
             pause_ms = (2 * pause_ms).min(MARKER_RETRY_MS_MAX);
         }
     }
@@ -113,6 +116,19 @@ impl<E: Env> Shard<E> {
         };
         let made = self.with_scene(|scene| hosted.state.borrow_mut().marked(scene, &marked));
         self.carry_out(hosted, made);
+    }
+
+    /// Whether partitions would join a transaction that this shard does not know of, yet or any more.
+    pub(super) fn adds_unknown(&self, command: &Command) -> bool {
+        let Command::Transaction(transaction::Command::AddPartitions(add)) = command else {
+            return false;
+        };
+        let is_unknown = |topic: &Str, all: &[i32]| {
+            all.iter()
+                .any(|&partition| self.partition_id(topic, partition).is_none())
+        };
+        matches!(add.mode, AddMode::Add(_))
+            && add.topics.iter().any(|(topic, all)| is_unknown(topic, all))
     }
 
     /// A partition by its name, where it exists.

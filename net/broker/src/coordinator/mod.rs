@@ -369,6 +369,11 @@ impl<E: Env> Shard<E> {
             self.fill(place, command.refused(error));
             return;
         };
+        if self.adds_unknown(&command) {
+            // The client's shard knew them: this one hears of them soon.
+            self.fill(place, command.refused(ErrorCode::CoordinatorLoadInProgress));
+            return;
+        }
         if let Err(error) = check_guard(&hosted, &command, guard) {
             self.fill(place, command.refused(error));
             return;

@@ -75,12 +75,14 @@ impl<E: Env> Shard<E> {
 
     /// The codes of partitions by name, in the order of their ids; a topic that is gone has none.
     fn in_order(&self, partitions: &[TopicPartition], codes: &PartitionCodes) -> Vec<ErrorCode> {
+        let told = codes.iter().flat_map(|(topic, codes)| {
+            let told = codes.iter();
+            told.map(move |(partition, code)| ((topic.as_str(), *partition), *code))
+        });
+        let told: BTreeMap<(&str, i32), ErrorCode> = told.collect();
         let code = |id: &TopicPartition| {
-            let name = self.topic_by_id(id.topic_id)?.name.clone();
-            let (_, codes) = codes.iter().find(|(topic, _)| *topic == name)?;
-            let mut codes = codes.iter();
-            let (_, code) = codes.find(|(partition, _)| *partition == id.partition.0)?;
-            Some(*code)
+            let topic = self.topic_by_id(id.topic_id)?;
+            told.get(&(&*topic.name, id.partition.0)).copied()
         };
         let code = |id| code(id).unwrap_or(ErrorCode::UnknownTopicOrPartition);
         partitions.iter().map(code).collect()

@@ -1,5 +1,7 @@
 //! DescribeTransactions: where transactional ids stand, each at its own coordinator.
 
+use std::collections::BTreeSet;
+
 use pelton_machine::transaction::{Command, DescribedTransaction, Reply};
 use pelton_model::ErrorCode;
 use pelton_protocol::codec::Str;
@@ -18,7 +20,9 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
     let asked: DescribeTransactionsRequest = request.body()?;
     let mut commands = Vec::new();
     let mut states = Vec::new();
-    for id in asked.transactional_ids {
+    // Each once: an answer may be much larger than its question.
+    let ids: BTreeSet<Str> = asked.transactional_ids.into_iter().collect();
+    for id in ids {
         match client.shard.coordinator_partition(Kind::Transactions, &id) {
             Some(partition) => commands.push((partition, Command::Describe(vec![id]))),
             None => states.push(told(id, Err(ErrorCode::NotCoordinator))),

@@ -1,5 +1,7 @@
 //! ListTransactions: the transactional ids of every coordinator of this broker.
 
+use std::collections::BTreeSet;
+
 use pelton_machine::pattern;
 use pelton_machine::transaction::{Command, ListTransactions, Reply, State};
 use pelton_model::ErrorCode;
@@ -33,9 +35,16 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
         unknown_state_filters: unknown.collect(),
         ..ListTransactionsResponse::default()
     };
+    // Bounded by the client alone: looked at once here, and not by each coordinator.
+    let producers: BTreeSet<i64> = asked.producer_id_filters.into_iter().collect();
+    let mut states = asked.state_filters;
+    states.sort_unstable();
+    states.dedup();
+    // One name that is no state says as much as many: nothing is in it.
+    let mut first_unknown = true;
+    states.retain(|name| State::is_name(name) || std::mem::take(&mut first_unknown));
     let filter = ListTransactions {
-        states: asked.state_filters,
-        producer_ids: asked.producer_id_filters,
+        states,
         longer_than_ms: asked.duration_filter,
     };
     let partitions = client.shard.coordinator_partitions(Kind::Transactions);
@@ -52,9 +61,10 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
             Err(error) => return Ok(request.respond(&refused(error))),
         };
         let matches = |id: &str| pattern.as_ref().is_none_or(|pattern| pattern.is_match(id));
+        let is_asked = |id: i64| producers.is_empty() || producers.contains(&id);
         let listed = listed
             .into_iter()
-            .filter(|one| matches(&one.transactional_id));
+            .filter(|one| is_asked(one.producer_id.0) && matches(&one.transactional_id));
         response
             .transaction_states
             .extend(listed.map(|one| TransactionState {

@@ -151,7 +151,9 @@ impl<E: Env> Shard<E> {
     pub(crate) async fn lags(self: &Rc<Self>, queries: Vec<LagQuery>) -> Vec<Option<LagAnswer>> {
         let known = self.metrics.first_unread.take();
         let mut kept = FirstUnread::new();
-        let mut reads = 0;
+        let mut reads_left = LAG_READS_MAX;
+        // A cold log may make a read slow; what it would have told is left out, and what is known is told in time.
+        let until = self.net.now().plus_ms(METRICS_GATHER_MS_MAX / 4);
         let mut answers = Vec::with_capacity(queries.len());
         for query in queries {
             let Some(slot) = self.slot(query.partition) else {
@@ -170,9 +172,8 @@ impl<E: Env> Shard<E> {
             }
             let key = (query.partition, from);
             let mut written = kept.get(&key).or_else(|| known.get(&key)).copied();
-            if written.is_none() && reads < LAG_READS_MAX {
-                reads += 1;
-                written = self.first_unread(&slot, from, end).await;
+            if written.is_none() && self.net.now() < until {
+                written = self.first_unread(&slot, from, end, &mut reads_left).await;
             }
             if let Some(written) = written {
                 kept.insert(key, written);
@@ -185,16 +186,18 @@ impl<E: Env> Shard<E> {
         answers
     }
 
-    /// The timestamp of the first record at or behind `from`.
+    /// The timestamp of the first record at or behind `from`, if so many reads find it.
     async fn first_unread(
         self: &Rc<Self>,
         slot: &Rc<Slot<E>>,
         mut from: Offset,
         end: Offset,
+        reads_left: &mut usize,
     ) -> Option<Timestamp> {
         // Batches without such a record: markers of transactions, and what compaction left empty.
         const BATCHES_MAX: usize = 8;
         for _ in 0..BATCHES_MAX {
+            *reads_left = reads_left.checked_sub(1)?;
             let options = ReadOptions {
                 from,
                 up_to: end,

@@ -58,12 +58,12 @@ impl<E: Env> Shard<E> {
             .borrow_mut()
             .apply(&image, &delta, all_changed, config);
         *self.image.borrow_mut() = image;
+        self.metadata_answers.clear();
         if all_changed || delta.features.contains(GROUP_VERSION_FEATURE) {
             self.configure_coordinators();
         }
         self.forget_deleted_topics(&delta).await;
         self.follow_coordinators();
-        self.metadata_answers.clear();
     }
 
     async fn remove_deleted(self: &Rc<Self>, delta: &MetadataDelta) {

@@ -10,13 +10,14 @@
 //! Not here: which transactions end and how (the transaction coordinator), how a batch is verified (`handler::produce`).
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use pelton_machine::partition::{Marker, PlannedMarker, TxnGuard, Verification};
 use pelton_model::batch::{BatchBuilder, BuilderOptions};
 use pelton_model::task::oneshot;
-use pelton_model::{ErrorCode, Offset, TopicPartition};
+use pelton_model::{ErrorCode, Offset, ShardId, TopicPartition};
 use pelton_storage::BatchFacts as LoggedBatch;
 use pelton_storage::txn_index::AbortedTxn;
 use pelton_transport::net::Net;
@@ -57,12 +58,7 @@ impl<E: Env> Shard<E> {
         let mut codes = vec![ErrorCode::NotLeaderOrFollower; partitions.len()];
         let mut asked = Vec::new();
         let mut mine = Vec::new();
-        for owner in self.shards() {
-            let of_owner = |index: &usize| self.owner(partitions[*index]) == owner;
-            let indexes: Vec<usize> = (0..partitions.len()).filter(of_owner).collect();
-            if indexes.is_empty() {
-                continue;
-            }
+        for (owner, indexes) in self.by_owner(partitions.iter().copied()) {
             if owner == self.id {
                 mine = indexes;
                 continue;
@@ -185,21 +181,43 @@ impl<E: Env> Shard<E> {
         items: Vec<VerifyItem>,
     ) -> Vec<Result<TxnGuard, ErrorCode>> {
         let mut guards = vec![Err(ErrorCode::NotLeaderOrFollower); items.len()];
-        for owner in self.shards() {
-            let of_owner = |index: &usize| self.owner(items[*index].partition) == owner;
-            let indexes: Vec<usize> = (0..items.len()).filter(of_owner).collect();
-            if indexes.is_empty() {
-                continue;
+        let mut asked = Vec::new();
+        for (owner, indexes) in self.by_owner(items.iter().map(|item| item.partition)) {
+            let of_owner: Vec<VerifyItem> = indexes.iter().map(|&index| items[index]).collect();
+            if owner == self.id {
+                let answers = self.begin_verification_here(&of_owner);
+                for (index, guard) in indexes.into_iter().zip(answers) {
+                    guards[index] = guard;
+                }
+            } else {
+                let request = Request::Verify(of_owner);
+                asked.push((indexes, self.calls.start(owner, request).await));
             }
-            let mine: Vec<VerifyItem> = indexes.iter().map(|&index| items[index]).collect();
+        }
+        for (indexes, answer) in asked {
             // An owner that stops says nothing.
-            if let Response::Verifying(answers) = self.ask(owner, Request::Verify(mine)).await {
+            if let Some(Response::Verifying(answers)) = answer.await {
                 for (index, guard) in indexes.into_iter().zip(answers) {
                     guards[index] = guard;
                 }
             }
         }
         guards
+    }
+
+    /// The indexes of partitions by the shard that owns them.
+    fn by_owner(
+        &self,
+        partitions: impl Iterator<Item = TopicPartition>,
+    ) -> BTreeMap<ShardId, Vec<usize>> {
+        let mut indexes: BTreeMap<ShardId, Vec<usize>> = BTreeMap::new();
+        for (index, partition) in partitions.enumerate() {
+            indexes
+                .entry(self.owner(partition))
+                .or_default()
+                .push(index);
+        }
+        indexes
     }
 
     /// As [`Shard::begin_verification`], in partitions of this shard.
@@ -216,14 +234,9 @@ impl<E: Env> Shard<E> {
                 stamp: item.stamp,
                 is_bumped: item.is_bumped,
             };
-            let begun = slot
-                .state
-                .borrow_mut()
-                .begin_verification(&verification, now);
-            // Too many are under way: the client tries again.
-            begun
-                .map_err(refused_code)?
-                .ok_or(ErrorCode::NotEnoughReplicas)
+            let mut state = slot.state.borrow_mut();
+            let begun = state.begin_verification(&verification, now);
+            begun.map_err(refused_code)
         };
         items.iter().map(begin).collect()
     }

@@ -18,7 +18,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -183,7 +183,9 @@ impl<E: Env> Shard<E> {
         let log = slot.log();
         self.make_room(slot).await;
         let base = log.copy_base().await.map_err(Given::Original)?;
-        let created = log.create_copy(&self.store, path, base).await;
+        let created = log
+            .create_copy(&self.store, path, slot.id.topic_id, base)
+            .await;
         created.map_err(Given::Copy)
     }
 
@@ -491,14 +493,19 @@ impl<E: Env> Shard<E> {
         let renamed = relocation
             .copy
             .rename_to(&self.store, &path, place, &producers);
-        let copy = renamed.await.map_err(Given::Copy)?;
+        let copy = match renamed.await {
+            Ok(copy) => copy,
+            Err(error) => return Err(self.give_up_renamed(path, error)),
+        };
         copy.set_config(log_config(&slot.config.borrow()));
         let epoch = {
             let state = slot.state.borrow();
             state.is_leader().then(|| state.leader_epoch())
         };
-        if let Some(epoch) = epoch {
-            copy.assign_epoch(epoch).await.map_err(Given::Copy)?;
+        if let Some(epoch) = epoch
+            && let Err(error) = copy.assign_epoch(epoch).await
+        {
+            return Err(self.give_up_renamed(path, error));
         }
         let is_noted = match directory.id {
             Some(directory) => self.note_directory(id, directory).await,
@@ -519,6 +526,12 @@ impl<E: Env> Shard<E> {
         }
         tracing::info!(topic = %slot.topic, partition = %id.partition, to = %directory.path.display(), "moved a log");
         Ok(slot.replace_log(copy, relocation.to))
+    }
+
+    /// A copy failed once it may bear the partition's name: nothing else there can have it, and a later move must find it free.
+    fn give_up_renamed(&self, path: PathBuf, error: StorageError) -> Given {
+        self.store.trash().put_directory(path, self.net.now());
+        Given::Copy(error)
     }
 
     async fn note_directory(self: &Rc<Self>, id: TopicPartition, directory: TopicId) -> bool {
