@@ -285,6 +285,10 @@ impl Accumulator {
         let (rules, producer) = (self.rules, self.producer);
         let slot = &mut self.slots[slot_id];
         if slot.sequences.needs_reset() {
+            if rules.is_transactional {
+                // Only the coordinator gives a new epoch: with the abort that must follow.
+                return None;
+            }
             assert!(slot.in_flight.is_empty());
             for batch in &mut slot.waiting {
                 batch.stamp = None;

@@ -90,7 +90,7 @@ pub struct ProducerOptions {
     pub buffer_memory_bytes: usize,
     /// How long `send` waits for memory, in milliseconds.
     pub max_block_ms: u64,
-    /// Writes in transactions under this id; then idempotence is on whatever it says.
+    /// Writes in transactions under this id; then idempotence is on, and acks are all, whatever they say.
     pub transaction: Option<TransactionOptions>,
 }
 
@@ -115,8 +115,7 @@ impl Default for ProducerOptions {
 
 impl ProducerOptions {
     fn is_idempotent(&self) -> bool {
-        let wants = self.idempotence || self.transaction.is_some();
-        wants && self.acks == Acks::All
+        self.idempotence && self.acks == Acks::All
     }
 
     fn rules<N: Net>(&self, client: &Client<N>) -> Rules {
@@ -174,9 +173,13 @@ impl<N: Net> Producer<N> {
     #[must_use]
     pub fn with_partitioner(
         client: &Client<N>,
-        options: ProducerOptions,
+        mut options: ProducerOptions,
         partitioner: impl Partitioner + 'static,
     ) -> Self {
+        if options.transaction.is_some() {
+            options.acks = Acks::All;
+            options.idempotence = true;
+        }
         let accumulator = Accumulator::new(options.rules(client));
         let partitioner: Rc<RefCell<dyn Partitioner>> = Rc::new(RefCell::new(partitioner));
         let sender = Sender::new(client, options, accumulator, Rc::clone(&partitioner));

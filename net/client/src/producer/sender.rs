@@ -431,7 +431,8 @@ impl<N: Net> Sender<N> {
         let mut failures = Vec::new();
         for batch in batches {
             let mut verdict = judge(self, &batch);
-            if self.is_stopped()
+            let is_failed = |transaction: &Transaction<N>| transaction.has_failed();
+            if (self.is_stopped() || self.transaction.as_ref().is_some_and(is_failed))
                 && let Verdict::Retry(error) | Verdict::RetryInNewEpoch(error) = verdict
             {
                 verdict = Verdict::Fail(error);
@@ -453,6 +454,11 @@ impl<N: Net> Sender<N> {
         let Some(first) = failures.into_iter().next() else {
             return;
         };
+        if let Some(transaction) = &self.transaction {
+            // None of it will be committed: the rest need not leave.
+            transaction.fail();
+            self.accumulator.borrow_mut().fail_all(&first);
+        }
         self.first_failure.borrow_mut().get_or_insert(first);
         self.changed.wake_all();
     }

@@ -2,7 +2,8 @@
 //!
 //! 1. Partitions are added to the transaction before their first record is taken, so that no batch leaves that the coordinator does not
 //!    know of.
-//! 2. After a failure within a transaction only an abort is possible; it takes a new epoch, since a sequence may be lost.
+//! 2. After a failure within a transaction, of a record above all, only an abort is possible; it takes a new epoch, since a sequence may be
+//!    lost. Nothing is taken, sent or tried again from then on, nor from the moment a commit or an abort begins.
 //! 3. What the coordinator refuses for good (a newer producer of the same id, above all) ends the producer.
 //!
 //! The classic flow, which every broker since 0.11 serves: AddPartitionsToTxn, AddOffsetsToTxn, and an epoch that stays. With the flow of
@@ -93,6 +94,8 @@ enum Stage {
     New,
     Ready,
     Open,
+    /// A commit or an abort is under way, or was broken off.
+    Ending,
     /// Something failed: it must be aborted.
     Failed,
     /// The coordinator will have none of this producer any more.
@@ -104,6 +107,8 @@ pub(super) struct Transaction<N: Net> {
     options: TransactionOptions,
     coordinator: Coordinator<N>,
     stage: Cell<Stage>,
+    /// How many were begun.
+    begun: Cell<u64>,
     identity: Cell<Option<Identity>>,
     added: RefCell<BTreeSet<(Str, i32)>>,
     has_offsets: Cell<bool>,
@@ -116,6 +121,7 @@ impl<N: Net> Transaction<N> {
             coordinator: Coordinator::new(client, CoordinatorKind::Transaction, id),
             options,
             stage: Cell::new(Stage::New),
+            begun: Cell::new(0),
             identity: Cell::new(None),
             added: RefCell::default(),
             has_offsets: Cell::new(false),
@@ -139,9 +145,22 @@ impl<N: Net> Transaction<N> {
             Stage::Open => Ok(()),
             Stage::New => Err(self.misuse("init_transactions comes first")),
             Stage::Ready => Err(self.misuse("none is open")),
+            Stage::Ending => Err(self.misuse("it is being ended")),
             Stage::Failed => Err(self.misuse("it failed and must be aborted")),
             Stage::Over => Err(self.misuse("the coordinator refused this producer for good")),
         }
+    }
+
+    /// A record was lost.
+    pub(super) fn fail(&self) {
+        if matches!(self.stage.get(), Stage::Open | Stage::Ending) {
+            self.stage.set(Stage::Failed);
+        }
+    }
+
+    /// Whether it must be aborted.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.stage.get(), Stage::Failed | Stage::Over)
     }
 
     fn owner(&self) -> (i64, i16) {
@@ -323,8 +342,14 @@ impl<N: Net> Sender<N> {
         if is_added {
             return Ok(());
         }
+        let number = transaction.begun.get();
         let added = transaction.add(topic, partition).await;
-        transaction.note(added)
+        transaction.note(added)?;
+        transaction.check_open()?;
+        if transaction.begun.get() != number {
+            return Err(transaction.misuse("it was ended before the record was taken"));
+        }
+        Ok(())
     }
 }
 
@@ -361,10 +386,11 @@ impl<N: Net> Producer<N> {
         match transaction.stage.get() {
             Stage::Ready => {
                 transaction.stage.set(Stage::Open);
+                transaction.begun.set(transaction.begun.get() + 1);
                 Ok(())
             }
             Stage::Open => Err(transaction.misuse("one is open already")),
-            Stage::New | Stage::Failed | Stage::Over => transaction.check_open(),
+            Stage::New | Stage::Ending | Stage::Failed | Stage::Over => transaction.check_open(),
         }
     }
 
@@ -391,8 +417,13 @@ impl<N: Net> Producer<N> {
     pub async fn commit_transaction(&self) -> Result<(), ClientError> {
         let transaction = self.transaction()?;
         transaction.check_open()?;
+        transaction.stage.set(Stage::Ending);
         let flushed = self.flush().await;
         flushed.inspect_err(|_| transaction.stage.set(Stage::Failed))?;
+        if transaction.has_failed() {
+            // An earlier flush has told of the record.
+            return transaction.check_open();
+        }
         let ended = transaction.end(true).await;
         transaction.note(ended)?;
         transaction.stage.set(Stage::Ready);
@@ -406,15 +437,18 @@ impl<N: Net> Producer<N> {
     pub async fn abort_transaction(&self) -> Result<(), ClientError> {
         let transaction = self.transaction()?;
         let stage = transaction.stage.get();
-        if !matches!(stage, Stage::Open | Stage::Failed) {
+        if !matches!(stage, Stage::Open | Stage::Ending | Stage::Failed) {
             return transaction.check_open();
         }
+        transaction.stage.set(Stage::Ending);
         let aborted = transaction.misuse("it was aborted");
         let given_up = self.0.sender.accumulator.borrow_mut().fail_all(&aborted);
+        self.0.sender.changed.wake_all();
         let lost = self.flush().await.is_err() || !given_up.is_empty();
         let ended = transaction.end(false).await;
         transaction.note(ended)?;
-        if lost || stage == Stage::Failed {
+        // A commit that was broken off may have been carried out; a failed record took its sequence along.
+        if lost || stage != Stage::Open {
             let identified = transaction.identify().await;
             let identity = transaction.note(identified)?;
             self.0.sender.accumulator.borrow_mut().begin_epoch(identity);
