@@ -140,8 +140,13 @@ async fn describe(client: Client<RingNet>, args: DescribeArgs) -> Result<(), Cli
         .map_err(|error| client::failure(&error))?;
     let mut described = Vec::new();
     for topic in topics {
-        let found = examine(&admin, topic).await;
-        described.push(found.map_err(|error| client::failure(&error))?);
+        match examine(&admin, topic).await {
+            Ok(one) => described.push(one),
+            Err(error) => {
+                output::error_line(&client::failure(&error).to_string());
+                is_complete = false;
+            }
+        }
     }
     print(&match args.output {
         Output::Table => described.iter().map(table).collect(),

@@ -1,7 +1,5 @@
 //! `pelton txn`: list, describe, abort.
 
-use std::io::Write;
-
 use pelton_client::{Admin, Client, ClientError, Str, TransactionDescription, TransactionListing};
 use pelton_model::ErrorCode;
 use pelton_transport::net::Net;
@@ -10,7 +8,7 @@ use pelton_transport::ring::RingNet;
 use crate::args::{Output, TxnAbortArgs, TxnCommand, TxnDescribeArgs, TxnListArgs};
 use crate::client;
 use crate::error::CliError;
-use crate::output::{self, array, columns, json_text, seconds};
+use crate::output::{self, array, columns, json_text, print, seconds};
 
 /// What stands where there is nothing to say.
 const NOTHING: &str = "-";
@@ -31,10 +29,6 @@ pub(crate) fn run(command: TxnCommand) -> Result<(), CliError> {
             client::run(&connect, |client| abort(client, args))
         }
     }
-}
-
-fn print(text: &str) -> Result<(), CliError> {
-    output::written(std::io::stdout().lock().write_all(text.as_bytes()))
 }
 
 async fn list(client: Client<RingNet>, args: TxnListArgs) -> Result<(), CliError> {

@@ -4,6 +4,16 @@ use clap::{Args, Subcommand};
 
 use super::{Connect, Output};
 
+/// The states of a transaction, as Kafka spells them.
+const STATES: [&str; 6] = [
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+];
+
 /// `pelton txn`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TxnCommand {
@@ -23,8 +33,8 @@ pub(crate) enum TxnCommand {
 /// `pelton txn list`.
 #[derive(Args, Debug)]
 pub(crate) struct TxnListArgs {
-    /// Only those in this state (Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort); may be repeated
-    #[arg(long = "state", value_name = "STATE")]
+    /// Only those in this state; may be repeated
+    #[arg(long = "state", value_name = "STATE", value_parser = STATES)]
     pub(crate) states: Vec<String>,
     /// The form of the list
     #[arg(long, short = 'O', value_enum, default_value_t = Output::Table)]
