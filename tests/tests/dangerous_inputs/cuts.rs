@@ -1,4 +1,4 @@
-//! Every request of every API, cut short at every byte: closed, always.
+//! Requests about records, topics, settings and administration, cut short at every byte: closed, always.
 
 use pelton_tests::admin::{
     alter_partition_reassignments, alter_replica_log_dirs, create_acls, delete_acls, describe_acls,
@@ -38,7 +38,7 @@ fn every_prefix_of_every_request() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// The lowest and the highest version of each API, and the first flexible one where that is another layout.
+/// The lowest and the highest version of each of these APIs, and the first flexible one where that is another layout.
 fn requests() -> Vec<(String, Vec<u8>)> {
     // No such topic exists, so that a request which is carried out by mistake does no harm.
     let name = "no-such-topic";

@@ -52,6 +52,7 @@ fn a_load_that_failed_is_tried_again() {
     broker.start_again();
     let describe = ["group", "describe", &group, "-O", "json", "--timeout", "1"];
     assert!(!pelton(&broker, &describe).status.success());
+    assert!(broker.stderr().contains("cannot load a coordinator"), "{}", broker.stderr());
     flip(&log, 70);
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -95,6 +95,7 @@ fn end_of(records: &[u8]) -> i64 {
         let base = i64::from_be_bytes(records[at..at + 8].try_into().expect("eight bytes"));
         let delta = i32::from_be_bytes(records[at + 23..at + 27].try_into().expect("four bytes"));
         at += 12 + size as usize;
+        assert!(end == 0 || base == end, "nothing is missing between {end} and {base}");
         end = base + i64::from(delta) + 1;
     }
     assert_eq!(at, records.len(), "whole batches");
