@@ -61,8 +61,7 @@ fn kind(key_type: i8, version: i16) -> Result<Kind, ErrorCode> {
         GROUP => Ok(Kind::Groups),
         TRANSACTION => Ok(Kind::Transactions),
         SHARE if version >= SHARE_VERSION => Err(ErrorCode::CoordinatorNotAvailable),
-        SHARE => Err(ErrorCode::InvalidRequest),
-        _ => Err(ErrorCode::UnknownServerError),
+        _ => Err(ErrorCode::InvalidRequest),
     }
 }
 
