@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. exit code 0 means that every record of the input was acknowledged as `--acks` says;
-//! 2. a failure ends the command: what follows it in the input is not sent.
+//! 2. a failure ends the command: what follows it in the input is not sent;
+//! 3. with a transactional id the input is one transaction: it is committed only when invariant 1 holds.
 
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Read, Write};
@@ -10,6 +11,7 @@ use std::io::{IsTerminal, Read, Write};
 use futures_lite::future;
 use pelton_client::{
     Acks, Client, ClientError, Delivery, Producer, ProducerOptions, ProducerRecord, Str,
+    TransactionOptions,
 };
 use pelton_model::Monotonic;
 use pelton_model::compression::Compression;
@@ -77,6 +79,10 @@ fn options(args: &ProduceArgs) -> ProducerOptions {
         buffer_memory_bytes: 2 * REQUEST_BYTES_MAX,
         delivery_timeout_ms: u64::from(args.connect.timeout).max(1) * 1000,
         idempotence: !args.no_idempotence,
+        transaction: args
+            .transactional_id
+            .as_deref()
+            .map(TransactionOptions::new),
         ..ProducerOptions::default()
     }
 }
@@ -94,7 +100,11 @@ async fn produce(
         is_printing: args.print_offsets,
         progress: Progress::new(&net, args.quiet),
     };
-    let outcome = run.send_all(&net, &mut splitter).await;
+    let outcome = if args.transactional_id.is_some() {
+        run.transact(&net, &mut splitter).await
+    } else {
+        run.send_all(&net, &mut splitter).await
+    };
     run.progress.erase();
     outcome?;
     run.progress.total(&net);
@@ -128,6 +138,20 @@ struct Run {
 }
 
 impl Run {
+    /// Sends all in one transaction.
+    async fn transact(&mut self, net: &RingNet, splitter: &mut Splitter) -> Result<(), CliError> {
+        let failure = |error: ClientError| client::failure(&error);
+        self.producer.init_transactions().await.map_err(failure)?;
+        self.producer.begin_transaction().map_err(failure)?;
+        let sent = self.send_all(net, splitter).await;
+        if sent.is_ok() {
+            return self.producer.commit_transaction().await.map_err(failure);
+        }
+        // What failed is what the user must hear of. A transaction that cannot be aborted either is aborted by its timeout.
+        drop(self.producer.abort_transaction().await);
+        sent
+    }
+
     async fn send_all(&mut self, net: &RingNet, splitter: &mut Splitter) -> Result<(), CliError> {
         loop {
             // Reading waits for whoever writes the pipe, so it must not hold up the sender.

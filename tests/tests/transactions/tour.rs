@@ -1,10 +1,13 @@
 //! What a program that writes in transactions expects, with an unmodified client, on two shards.
 
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pelton_tests::broker::Broker;
+use pelton_tests::broker::{Broker, binary, unique};
 use pelton_tests::librdkafka::member;
+use pelton_tests::peer::run_ok;
 use pelton_tests::topic::{self, TestTopic};
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::Consumer;
@@ -133,4 +136,42 @@ fn timeouts_free_readers() {
     }
     assert!(slow.commit_transaction(PATIENCE).is_err(), "it was aborted");
     assert_eq!(values(&bootstrap, &topic, PARTITIONS, "read_committed"), expected);
+}
+
+fn pelton(broker: &Broker, arguments: &[&str], input: &[u8]) -> String {
+    let mut command = Command::new(binary());
+    command.args(arguments).env("PELTON_BOOTSTRAP", broker.bootstrap());
+    run_ok(command, input, PATIENCE)
+}
+
+// Goal: the tour of transactions in README. Method: its commands: a whole input is seen, one whose command is killed is not, and says who holds
+// readers up until it is aborted.
+#[test]
+fn the_command_line() {
+    let Some(broker) = broker(&[]) else { return };
+    let name = unique("ledger");
+    let id = unique("bank");
+    pelton(&broker, &["topic", "create", &name], b"");
+    let write = ["produce", &name, "--transactional-id", &id];
+    let read = || pelton(&broker, &["consume", &name, "--isolation", "read_committed"], b"");
+    pelton(&broker, &write, b"debit 10\ncredit 10\n");
+    assert_eq!(read(), "debit 10\ncredit 10\n");
+
+    let mut half = Command::new(binary());
+    half.args(write).env("PELTON_BOOTSTRAP", broker.bootstrap()).stdin(Stdio::piped());
+    let mut half = half.spawn().expect("the command starts");
+    half.stdin.as_mut().expect("a pipe").write_all(b"debit 20\n").expect("written");
+    let deadline = Instant::now() + PATIENCE;
+    while !pelton(&broker, &["consume", &name], b"").ends_with("debit 20\n") {
+        assert!(Instant::now() < deadline, "the open transaction's record does not come");
+    }
+    half.kill().expect("killed");
+    half.wait().expect("ended");
+    assert!(!read().contains("debit 20"));
+    assert!(pelton(&broker, &["txn", "list", "--state", "Ongoing"], b"").contains(&id));
+    pelton(&broker, &["txn", "abort", &id], b"");
+    assert!(!pelton(&broker, &["txn", "list", "--state", "Ongoing"], b"").contains(&id));
+
+    pelton(&broker, &write, b"debit 30\ncredit 30\n");
+    assert_eq!(read(), "debit 10\ncredit 10\ndebit 30\ncredit 30\n");
 }

@@ -171,7 +171,8 @@ pub(crate) enum AcksArg {
     seq 1000 | pelton produce numbers\n  \
     echo 'user-7:logged in' | pelton produce events --key-separator :\n  \
     pelton produce events --header source=shell --partition 0 --compression zstd < events.txt\n  \
-    pelton produce blobs --record-separator '\\0' < blobs\n\n\
+    pelton produce blobs --record-separator '\\0' < blobs\n  \
+    pelton produce ledger --transactional-id bank-1 < day.txt    all of the file is seen, or nothing\n\n\
     Separators may hold \\t \\n \\r \\0 \\\\ and \\xHH.")]
 pub(crate) struct ProduceArgs {
     /// The topic
@@ -200,6 +201,10 @@ pub(crate) struct ProduceArgs {
     /// Allow retries to write a record twice; implied by --acks 0 and 1
     #[arg(long)]
     pub(crate) no_idempotence: bool,
+    /// Send the whole input as one transaction of this transactional id: readers of what is committed see all of it, or nothing. An
+    /// input that lasts longer than a minute is aborted
+    #[arg(long, value_name = "ID", conflicts_with_all = ["acks", "no_idempotence"])]
+    pub(crate) transactional_id: Option<String>,
     /// Wait this long for more records before a batch is sent
     #[arg(long, value_name = "MS", default_value_t = 5)]
     pub(crate) linger: u32,
