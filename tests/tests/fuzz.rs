@@ -113,6 +113,23 @@ fn mutate(random: &mut Random, corpus: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
+// Goal: what is mutated has frames of many APIs, batches and text files; `PELTON_FUZZ_CORPUS` names a folder that gets them as files, for the
+// whole fuzzer. Method: the corpus is counted.
+#[test]
+fn corpus_has_what_it_promises() {
+    let mut corpus = corpus();
+    corpus.sort_unstable();
+    corpus.dedup();
+    assert!(corpus.len() > 300, "only {} inputs", corpus.len());
+    let Some(folder) = std::env::var_os("PELTON_FUZZ_CORPUS").map(std::path::PathBuf::from) else {
+        return;
+    };
+    std::fs::create_dir_all(&folder).expect("the folder can be made");
+    for (number, bytes) in corpus.iter().enumerate() {
+        std::fs::write(folder.join(number.to_string()), bytes).expect("the folder takes files");
+    }
+}
+
 /// Every target takes every input.
 #[test]
 fn targets_take_anything() {
