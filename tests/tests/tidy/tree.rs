@@ -89,7 +89,7 @@ fn read_crate(package: &Value) -> Crate {
     }
 }
 
-const REQUIRED: [&str; 14] = [
+const REQUIRED: [&str; 15] = [
     ".cargo",
     ".ci",
     ".clippy.toml",
@@ -100,6 +100,7 @@ const REQUIRED: [&str; 14] = [
     "Cargo.lock",
     "Cargo.toml",
     "LICENSE",
+    "OPERATIONS.md",
     "README.md",
     "core",
     "net",
