@@ -6,6 +6,7 @@ use pelton_model::{ErrorCode, ProducerEpoch, ProducerId, TopicId};
 use crate::harness::{Bench, commit, config, group};
 
 const PRODUCER: (ProducerId, ProducerEpoch) = (ProducerId(9), ProducerEpoch(2));
+const OTHER: (ProducerId, ProducerEpoch) = (ProducerId(10), ProducerEpoch(0));
 
 fn in_transaction(member_id: &str, generation: i32, offset: i64) -> OffsetCommit {
     OffsetCommit {
@@ -65,6 +66,44 @@ fn pending_offsets_wait_for_their_end() {
     bench.shard.replay_end(PRODUCER.0, true);
     assert_eq!(told(&mut bench), (Ok(30), 30));
     assert_eq!(bench.shard.offset_count(), 1);
+}
+
+// Goal: of two transactions with one partition the later record counts, whichever ends last, as in Kafka; a record outside of any outdoes both.
+// Method: rows of what happens after records of the one (10) and the other (20), and what is committed then.
+#[test]
+fn later_records_outdo_earlier_ones() {
+    #[track_caller]
+    fn check(ends: &[(ProducerId, bool)], expected: i64) {
+        let mut bench = Bench::new(config());
+        for (producer, offset) in [(PRODUCER, 10), (OTHER, 20)] {
+            let producer = Some(producer);
+            let commit = OffsetCommit {
+                producer,
+                ..in_transaction("", -1, offset)
+            };
+            assert_eq!(bench.commit(commit), [ErrorCode::None]);
+        }
+        for &(producer, commits) in ends {
+            if producer == ProducerId::NONE {
+                assert_eq!(bench.commit(commit("", -1, 30)), [ErrorCode::None]);
+            } else {
+                bench.shard.replay_end(producer, commits);
+            }
+        }
+        assert_eq!(told(&mut bench), (Ok(expected), expected));
+        // What comes later is later than both.
+        assert_eq!(bench.commit(in_transaction("", -1, 40)), [ErrorCode::None]);
+        bench.shard.replay_end(PRODUCER.0, true);
+        assert_eq!(told(&mut bench), (Ok(40), 40));
+    }
+    let (one, other, outside) = (PRODUCER.0, OTHER.0, ProducerId::NONE);
+    check(&[(one, true), (other, true)], 20);
+    check(&[(other, true), (one, true)], 20);
+    check(&[(other, false), (one, true)], 10);
+    check(&[(one, true), (other, false)], 10);
+    check(&[(other, true), (one, false)], 20);
+    check(&[(outside, true), (other, true), (one, true)], 30);
+    check(&[(other, true), (outside, true), (one, true)], 30);
 }
 
 // Goal: a group that only a transaction knew of is gone with its abort. Method: one without anything else.

@@ -2,7 +2,8 @@
 //!
 //! 1. Hard state: only [`Offsets::replay`] and the ends of transactions change it.
 //! 2. Offsets of an open transaction are pending: they are not told, they hold up who asks for stable ones, and they
-//!    keep what is committed from expiring.
+//!    keep what is committed from expiring. Of several transactions with one partition the latest record counts, whichever marker
+//!    comes last.
 //! 3. Iteration is by topic, then partition.
 
 mod commit;
@@ -25,8 +26,20 @@ pub(super) struct Offsets {
     committed: ByPartition<OffsetCommitValue>,
     count: usize,
     pending_count: usize,
-    /// By producer: `None` forgets the offset.
-    pending: BTreeMap<ProducerId, ByPartition<Option<OffsetCommitValue>>>,
+    pending: BTreeMap<ProducerId, ByPartition<Pending>>,
+    /// Records of transactions since there were none open.
+    pending_records: u64,
+    /// Which of those records was committed last, as long as another transaction is open that may have an earlier one.
+    latest: ByPartition<u64>,
+}
+
+/// A record of an open transaction.
+#[derive(Clone, Debug, PartialEq)]
+struct Pending {
+    /// `None` forgets the offset.
+    value: Option<OffsetCommitValue>,
+    /// Its place among the records of transactions.
+    number: u64,
 }
 
 impl Offsets {
@@ -67,6 +80,13 @@ impl Offsets {
             topics.retain(|_, partitions| !partitions.is_empty());
         }
         self.pending.retain(|_, topics| !topics.is_empty());
+        if let Some(partitions) = self.latest.get_mut(topic) {
+            partitions.remove(&partition);
+            if partitions.is_empty() {
+                self.latest.remove(topic);
+            }
+        }
+        self.forget_order();
     }
 
     fn apply(&mut self, topic: &Str, partition: i32, value: Option<OffsetCommitValue>) {
@@ -101,7 +121,11 @@ impl Offsets {
     ) {
         let topics = self.pending.entry(producer).or_default();
         let partitions = topics.entry(topic.clone()).or_default();
-        let is_new = partitions.insert(partition, value).is_none();
+        let number = self.pending_records;
+        self.pending_records += 1;
+        let is_new = partitions
+            .insert(partition, Pending { value, number })
+            .is_none();
         self.pending_count += usize::from(is_new);
     }
 
@@ -113,12 +137,35 @@ impl Offsets {
         self.pending_count -= topics.values().map(BTreeMap::len).sum::<usize>();
         if committed {
             for (topic, partitions) in topics {
-                for (partition, value) in partitions {
-                    self.apply(&topic, partition, value);
+                for (partition, pending) in partitions {
+                    if self.is_latest(&topic, partition, pending.number) {
+                        self.apply(&topic, partition, pending.value);
+                    }
                 }
             }
         }
+        self.forget_order();
         true
+    }
+
+    /// Whether no later record of a transaction is committed; from then on this one is the latest.
+    fn is_latest(&mut self, topic: &Str, partition: i32, number: u64) -> bool {
+        if self.pending.is_empty() && self.latest.is_empty() {
+            return true;
+        }
+        let partitions = self.latest.entry(topic.clone()).or_default();
+        let latest = partitions.entry(partition).or_insert(number);
+        let is_latest = *latest <= number;
+        *latest = number.max(*latest);
+        is_latest
+    }
+
+    /// Without open transactions their order does not matter any more.
+    fn forget_order(&mut self) {
+        if self.pending.is_empty() {
+            self.pending_records = 0;
+            self.latest.clear();
+        }
     }
 
     fn get(&self, topic: &Str, partition: i32) -> Option<&OffsetCommitValue> {
@@ -126,7 +173,7 @@ impl Offsets {
     }
 
     fn is_pending(&self, topic: &Str, partition: i32) -> bool {
-        let has = |topics: &ByPartition<Option<OffsetCommitValue>>| {
+        let has = |topics: &ByPartition<Pending>| {
             topics
                 .get(topic)
                 .is_some_and(|partitions| partitions.contains_key(&partition))
