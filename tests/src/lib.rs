@@ -19,5 +19,6 @@ pub mod request;
 pub mod sim;
 pub mod table;
 pub mod topic;
+pub mod transactional;
 pub mod volume;
 pub mod wire;

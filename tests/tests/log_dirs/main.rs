@@ -4,6 +4,7 @@ mod describe;
 mod failure;
 mod moves;
 mod start;
+mod transactions;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -15,18 +15,18 @@ use pelton_tests::request::{Fetch, MetadataTopic, Produce, delete_topics, descri
 use crate::{Dirs, create, eventually, partitions_in};
 
 /// So slow that a test sees a move under way.
-const SLOW: &str = "replica.alter.log.dirs.io.max.bytes.per.second=400000";
+pub(crate) const SLOW: &str = "replica.alter.log.dirs.io.max.bytes.per.second=400000";
 /// Batches that a move of so much takes seconds for, at that rate.
 const BATCHES: usize = 100;
 
 impl Dirs {
-    fn path(&self, index: usize) -> &str {
+    pub(crate) fn path(&self, index: usize) -> &str {
         self.paths[index].to_str().expect("UTF-8")
     }
 }
 
 /// Asks for partitions of `t` to lie in a directory; the answer's line.
-fn move_to(broker: &Broker, path: &str, partitions: &[i32]) -> String {
+pub(crate) fn move_to(broker: &Broker, path: &str, partitions: &[i32]) -> String {
     let topics = [("t", partitions.to_vec())];
     let frame = alter_replica_log_dirs(2, &[(path, &topics)]);
     let Reply::Frame(frame) = broker.connect().ask(&frame) else {
@@ -36,7 +36,7 @@ fn move_to(broker: &Broker, path: &str, partitions: &[i32]) -> String {
 }
 
 /// The copies that are being made, and how far each is behind.
-fn copies(broker: &Broker) -> Vec<(usize, i32, i64)> {
+pub(crate) fn copies(broker: &Broker) -> Vec<(usize, i32, i64)> {
     let Reply::Frame(frame) = broker.connect().ask(&describe_log_dirs(4, None)) else {
         panic!("DescribeLogDirs is not answered")
     };
@@ -52,7 +52,7 @@ fn copies(broker: &Broker) -> Vec<(usize, i32, i64)> {
 }
 
 /// Produces a batch of some size; the offset of its first record.
-fn produce_batch(broker: &Broker, partition: i32, size: usize) -> i64 {
+pub(crate) fn produce_batch(broker: &Broker, partition: i32, size: usize) -> i64 {
     let record = Record { value: Some(vec![b'v'; size]), ..Record::at(0) };
     let batch = Batch::with(vec![record]).build();
     let request =
@@ -103,7 +103,7 @@ fn end_of(records: &[u8]) -> i64 {
 }
 
 /// Waits until every partition of `t` in `expected` lies where it says, and no copy is left.
-fn await_places(dirs: &Dirs, expected: [&[&str]; 2]) {
+pub(crate) fn await_places(dirs: &Dirs, expected: [&[&str]; 2]) {
     eventually(&format!("partitions lie in {expected:?}"), || dirs.partitions("t") == expected);
 }
 

@@ -2,6 +2,7 @@
 
 mod kills;
 mod partitions;
+mod tools;
 mod tour;
 
 use std::collections::BTreeMap;

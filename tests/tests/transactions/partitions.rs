@@ -1,169 +1,16 @@
 //! Transactions as their partitions see them: without a coordinator, by raw requests. Batches are not verified here
 //! (`transaction.partition.verification.enable=false`), and markers come as a coordinator would send them.
 
-use kafka_protocol::messages::{
-    ApiKey, DescribeProducersResponse, FetchResponse, ListOffsetsResponse, ProduceResponse,
-    WriteTxnMarkersResponse,
-};
-use pelton_tests::answer;
-use pelton_tests::batch::Batch;
+use kafka_protocol::messages::ApiKey;
 use pelton_tests::broker::{Broker, Options};
-use pelton_tests::raw::{PATIENCE, Reply};
-use pelton_tests::request::{Fetch, ListOffsets, Produce};
-use pelton_tests::topic::{self, TestTopic};
-use pelton_tests::wire::{Body, request};
+use pelton_tests::raw::PATIENCE;
+use pelton_tests::request::Fetch;
+use pelton_tests::topic;
+use pelton_tests::transactional::{ABORT, COMMIT, Partition, TRANSACTIONAL, fetched, frame};
 
-const TRANSACTIONAL: i16 = 0x10;
-const COMMIT: bool = true;
-const ABORT: bool = false;
-
-fn broker(shards: usize) -> Option<Broker> {
+pub(crate) fn broker(shards: usize) -> Option<Broker> {
     let settings = vec!["transaction.partition.verification.enable=false".to_owned()];
     Broker::start_own(Options { shards, settings, ..Options::default() })
-}
-
-fn frame(reply: Reply, api: ApiKey) -> Vec<u8> {
-    let Reply::Frame(frame) = reply else { panic!("{api:?} is not answered: {reply:?}") };
-    frame
-}
-
-/// One partition, and who writes to it.
-struct Partition<'a> {
-    broker: &'a Broker,
-    topic: &'a TestTopic,
-    index: i32,
-}
-
-impl Partition<'_> {
-    /// Writes records of a producer's transaction (or outside of any); the error code and the first offset.
-    fn write(&self, producer: (i64, i16, i32), records: i32, attributes: i16) -> (i16, i64) {
-        let (id, epoch, sequence) = producer;
-        let batch = Batch { attributes, ..Batch::of(records).by(id, epoch, sequence) };
-        let produce = Produce {
-            version: 9,
-            transactional_id: Some(format!("txn-{id}")),
-            partitions: vec![(self.index, Some(batch.build()))],
-            ..Produce::to(self.topic.name.as_str(), Vec::new())
-        };
-        let frame = frame(self.broker.connect().ask(&produce.frame()), ApiKey::Produce);
-        let answer: ProduceResponse =
-            answer::decode(ApiKey::Produce, 9, &frame).expect("it decodes");
-        let partition = &answer.responses[0].partition_responses[0];
-        (partition.error_code, partition.base_offset)
-    }
-
-    fn data(&self, producer: (i64, i16, i32), records: i32) -> i64 {
-        let (code, offset) = self.write(producer, records, TRANSACTIONAL);
-        assert_eq!(code, 0, "{producer:?}");
-        offset
-    }
-
-    /// Ends a transaction; the error code. A version of 2 and more says that the marker's epoch is above the records'.
-    fn end(
-        &self,
-        producer: (i64, i16),
-        coordinator_epoch: i32,
-        commits: bool,
-        txn_version: i8,
-    ) -> i16 {
-        let (id, epoch) = producer;
-        let version = if txn_version > 0 { 2 } else { 1 };
-        let topics = [(self.topic.name.as_str(), self.index)];
-        let body = Body::new(true).count(1).i64(id).i16(epoch).bool(commits);
-        let body = body
-            .array(&topics, |body, (name, index)| body.string(name).count(1).i32(*index).tags());
-        let body = body.i32(coordinator_epoch);
-        let body = if version == 2 { body.i8(txn_version) } else { body };
-        let body = body.tags().tags().into_bytes();
-        let reply = self.broker.connect().ask(&request(27, version, true, &body));
-        let frame = frame(reply, ApiKey::WriteTxnMarkers);
-        // Both versions answer alike.
-        let answer: WriteTxnMarkersResponse =
-            answer::decode(ApiKey::WriteTxnMarkers, 1, &frame).expect("it decodes");
-        assert_eq!(answer.markers[0].producer_id.0, id);
-        answer.markers[0].topics[0].partitions[0].error_code
-    }
-
-    fn fetch(&self, from: i64, isolation_level: i8) -> Fetched {
-        let fetch = Fetch {
-            isolation_level,
-            offset: from,
-            partition: self.index,
-            ..Fetch::of(self.topic.name.as_str())
-        };
-        fetched(&frame(self.broker.connect().ask(&fetch.frame()), ApiKey::Fetch))
-    }
-
-    /// The end as a reader of this level sees it.
-    fn latest(&self, isolation_level: i8) -> i64 {
-        let asked = ListOffsets::at(self.topic.name.as_str(), 5, -1);
-        let asked = ListOffsets { isolation_level, partitions: vec![self.index], ..asked };
-        let frame = frame(self.broker.connect().ask(&asked.frame()), ApiKey::ListOffsets);
-        let answer: ListOffsetsResponse =
-            answer::decode(ApiKey::ListOffsets, 5, &frame).expect("it decodes");
-        answer.topics[0].partitions[0].offset
-    }
-
-    /// Producer, epoch, last sequence, coordinator epoch and first offset of the open transaction of every producer.
-    fn producers(&self) -> Vec<(i64, i32, i32, i32, i64)> {
-        let topics = [(self.topic.name.as_str(), self.index)];
-        let body = Body::new(true)
-            .array(&topics, |body, (name, index)| body.string(name).count(1).i32(*index).tags());
-        let reply = self.broker.connect().ask(&request(61, 0, true, &body.tags().into_bytes()));
-        let frame = frame(reply, ApiKey::DescribeProducers);
-        let answer: DescribeProducersResponse =
-            answer::decode(ApiKey::DescribeProducers, 0, &frame).expect("it decodes");
-        let partition = &answer.topics[0].partitions[0];
-        assert_eq!(partition.error_code, 0);
-        let producers = partition.active_producers.iter();
-        let row = |it: &kafka_protocol::messages::describe_producers_response::ProducerState| {
-            (
-                it.producer_id.0,
-                it.producer_epoch,
-                it.last_sequence,
-                it.coordinator_epoch,
-                it.current_txn_start_offset,
-            )
-        };
-        producers.map(row).collect()
-    }
-}
-
-/// What a fetch says of its partition.
-#[derive(Debug, PartialEq, Eq)]
-struct Fetched {
-    high_watermark: i64,
-    last_stable: i64,
-    /// Producer and first offset, in order of the offsets; none when the list is null.
-    aborted: Option<Vec<(i64, i64)>>,
-    /// Base offset of each batch, and whether it is a control batch.
-    batches: Vec<(i64, bool)>,
-}
-
-fn fetched(frame: &[u8]) -> Fetched {
-    let answer: FetchResponse = answer::decode(ApiKey::Fetch, 11, frame).expect("it decodes");
-    let partition = &answer.responses[0].partitions[0];
-    assert_eq!(partition.error_code, 0);
-    let mut aborted = partition.aborted_transactions.as_ref().map(|aborted| {
-        aborted.iter().map(|it| (it.producer_id.0, it.first_offset)).collect::<Vec<_>>()
-    });
-    if let Some(aborted) = &mut aborted {
-        aborted.sort_unstable_by_key(|(_, first)| *first);
-    }
-    let mut batches = Vec::new();
-    let mut rest = partition.records.as_deref().unwrap_or_default();
-    while rest.len() > 23 {
-        let base = i64::from_be_bytes(rest[..8].try_into().expect("8 bytes"));
-        let length = u32::from_be_bytes(rest[8..12].try_into().expect("4 bytes")) as usize;
-        batches.push((base, rest[22] & 0x20 != 0));
-        rest = &rest[12 + length..];
-    }
-    Fetched {
-        high_watermark: partition.high_watermark,
-        last_stable: partition.last_stable_offset,
-        aborted,
-        batches,
-    }
 }
 
 /// What two readers see of the story in [`committed_and_aborted`].
@@ -205,7 +52,7 @@ fn committed_and_aborted() {
         let Some(mut broker) = broker(shards) else { return };
         let topic = topic::create_with(&broker, "txn", 3, &[]);
         for index in 0..3 {
-            let partition = Partition { broker: &broker, topic: &topic, index };
+            let partition = Partition { broker: &broker, topic: &topic.name, index };
             partition.data((1, 0, 0), 2);
             partition.data((2, 0, 0), 2);
             assert_eq!(partition.end((1, 0), 0, ABORT, 0), 0);
@@ -226,7 +73,7 @@ fn committed_and_aborted() {
             }
             broker.start_again();
             for index in 0..3 {
-                let partition = Partition { broker: &broker, topic: &topic, index };
+                let partition = Partition { broker: &broker, topic: &topic.name, index };
                 check_story(&partition);
                 let producers = partition.producers();
                 let known =
@@ -234,7 +81,7 @@ fn committed_and_aborted() {
                 assert_eq!(producers, known);
             }
         }
-        let partition = Partition { broker: &broker, topic: &topic, index: 1 };
+        let partition = Partition { broker: &broker, topic: &topic.name, index: 1 };
         assert_eq!(partition.end((1, 0), 0, COMMIT, 0), 0);
         let committed = partition.fetch(10, 1);
         assert_eq!((committed.high_watermark, committed.last_stable), (13, 13));
@@ -249,7 +96,7 @@ fn committed_and_aborted() {
 fn a_marker_wakes() {
     let Some(broker) = broker(2) else { return };
     let topic = topic::create_with(&broker, "woken", 1, &[]);
-    let partition = Partition { broker: &broker, topic: &topic, index: 0 };
+    let partition = Partition { broker: &broker, topic: &topic.name, index: 0 };
     partition.data((1, 0, 0), 9);
     let fetch = Fetch {
         isolation_level: 1,
@@ -270,7 +117,7 @@ fn a_marker_wakes() {
 fn refusals() {
     let Some(broker) = broker(2) else { return };
     let topic = topic::create_with(&broker, "refused", 1, &[]);
-    let partition = Partition { broker: &broker, topic: &topic, index: 0 };
+    let partition = Partition { broker: &broker, topic: &topic.name, index: 0 };
     let (invalid_epoch, invalid_state, fenced, out_of_order) = (47, 48, 52, 45);
     partition.data((1, 4, 0), 1);
     assert_eq!(partition.write((1, 4, 1), 1, 0).0, invalid_state, "outside, while it is open");
