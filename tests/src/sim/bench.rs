@@ -9,6 +9,7 @@ use pelton_protocol::codec::{Message, Str};
 use pelton_protocol::message::create_topics::{
     CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse,
 };
+use pelton_protocol::message::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
 use pelton_protocol::message::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use pelton_protocol::message::list_offsets::{
     ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic,
@@ -221,6 +222,18 @@ impl Bench {
         let answer = self.insist("producer", 4, &request, accept).await;
         assert_eq!(answer.error_code, 0, "InitProducerId");
         answer.producer_id
+    }
+
+    /// Asks who coordinates a group (type 0) or a transactional id (type 1), until somebody does: the topic of such coordinators is
+    /// there then.
+    pub async fn await_coordinator(&self, key: &str, key_type: i8) {
+        let request = FindCoordinatorRequest {
+            key_type,
+            coordinator_keys: vec![Str::from(key)],
+            ..FindCoordinatorRequest::default()
+        };
+        let accept = |answer: &FindCoordinatorResponse| answer.coordinators[0].error_code == 0;
+        self.insist("coordinated", 4, &request, accept).await;
     }
 
     /// Asks for the ends of a topic's partitions and compares them with the facts.

@@ -3,3 +3,4 @@
 
 mod process;
 mod scenes;
+mod transactions;

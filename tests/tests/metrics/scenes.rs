@@ -12,7 +12,7 @@ fn get(stage: &Stage, request: &'static [u8]) -> String {
     body.to_owned()
 }
 
-fn scrape(stage: &Stage) -> Scrape {
+pub(crate) fn scrape(stage: &Stage) -> Scrape {
     let text = get(stage, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
     parse(&text).unwrap_or_else(|wrong| panic!("{wrong}\n{text}"))
 }
@@ -22,7 +22,7 @@ fn json(stage: &Stage, request: &'static [u8]) -> Value {
 }
 
 /// Plays a scene on three shards with a metrics port.
-fn scene(seed: u64, config: &[(&str, &str)], scene: impl FnOnce(&mut Stage)) {
+pub(crate) fn scene(seed: u64, config: &[(&str, &str)], scene: impl FnOnce(&mut Stage)) {
     let mut all = vec![("metrics.listener", METRICS)];
     all.extend(config);
     play(seed, 3, &all, scene).unwrap_or_else(|report| panic!("{report}"));
