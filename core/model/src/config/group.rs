@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::ConfigError;
+use super::resource::{BOUNDS, Bound, SESSIONS};
 use super::values::Values;
 use crate::compression::Compression;
 
@@ -103,9 +104,6 @@ pub struct ConsumerGroupTimes {
     pub assignment_interval_ms: i32,
 }
 
-/// Protocols of groups whose times have bounds.
-const BOUNDED: &[&str] = &["consumer", "share", "streams"];
-
 /// Checks that the broker's own values lie within what it allows a group, as Kafka does at its start.
 fn check_bounds(values: Values<'_>) -> Result<(), ConfigError> {
     let at_most = |less: &str, more: &str, rule: String| {
@@ -115,26 +113,22 @@ fn check_bounds(values: Values<'_>) -> Result<(), ConfigError> {
             Err(ConfigError::Conflict { reason: rule })
         }
     };
-    for protocol in BOUNDED {
-        for time in [
-            "heartbeat.interval.ms",
-            "session.timeout.ms",
-            "assignment.interval.ms",
-        ] {
-            let own = format!("group.{protocol}.{time}");
-            let min = format!("group.{protocol}.min.{time}");
-            let max = format!("group.{protocol}.max.{time}");
-            let at_least = "must be greater than or equal to";
-            at_most(&min, &max, format!("{max} {at_least} {min}"))?;
-            at_most(&min, &own, format!("{own} {at_least} {min}"))?;
-            at_most(
-                &own,
-                &max,
-                format!("{own} must be less than or equal to {max}"),
-            )?;
+    for Bound { name, min, max } in BOUNDS {
+        let own = format!("group.{name}");
+        let at_least = "must be greater than or equal to";
+        if let (Some(min), Some(max)) = (min, max) {
+            at_most(min, max, format!("{max} {at_least} {min}"))?;
         }
-        let heartbeat = format!("group.{protocol}.heartbeat.interval.ms");
-        let session = format!("group.{protocol}.session.timeout.ms");
+        if let Some(min) = min {
+            at_most(min, &own, format!("{own} {at_least} {min}"))?;
+        }
+        if let Some(max) = max {
+            let rule = format!("{own} must be less than or equal to {max}");
+            at_most(&own, max, rule)?;
+        }
+    }
+    for (session, heartbeat) in SESSIONS {
+        let (session, heartbeat) = (format!("group.{session}"), format!("group.{heartbeat}"));
         if values.i32(&session)? <= values.i32(&heartbeat)? {
             let reason = format!("{heartbeat} must be less than {session}");
             return Err(ConfigError::Conflict { reason });
@@ -239,6 +233,16 @@ mod tests {
             &[("group.streams.min.session.timeout.ms", "60001")],
             "group.streams.max.session.timeout.ms must be greater than or equal to \
              group.streams.min.session.timeout.ms",
+        );
+        check(
+            &[("group.share.partition.max.record.locks", "5000")],
+            "group.share.partition.max.record.locks must be less than or equal to \
+             group.share.max.partition.max.record.locks",
+        );
+        check(
+            &[("group.streams.num.standby.replicas", "3")],
+            "group.streams.num.standby.replicas must be less than or equal to \
+             group.streams.max.standby.replicas",
         );
         check(
             &[

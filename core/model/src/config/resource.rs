@@ -14,14 +14,14 @@ use super::table::{broker_key, client_metrics_key, client_metrics_keys, group_ke
 use super::{ConfigError, Settings};
 
 /// A group's name with the broker's names for the least and the most of it.
-struct Bound {
-    name: &'static str,
-    min: Option<&'static str>,
-    max: Option<&'static str>,
+pub(super) struct Bound {
+    pub(super) name: &'static str,
+    pub(super) min: Option<&'static str>,
+    pub(super) max: Option<&'static str>,
 }
 
 /// In the order in which Kafka checks.
-const BOUNDS: &[Bound] = &[
+pub(super) const BOUNDS: &[Bound] = &[
     Bound {
         name: "consumer.heartbeat.interval.ms",
         min: Some("group.consumer.min.heartbeat.interval.ms"),
@@ -90,7 +90,7 @@ const BOUNDS: &[Bound] = &[
 ];
 
 /// Sessions, and the intervals that must be shorter.
-const SESSIONS: &[(&str, &str)] = &[
+pub(super) const SESSIONS: &[(&str, &str)] = &[
     (
         "consumer.session.timeout.ms",
         "consumer.heartbeat.interval.ms",
