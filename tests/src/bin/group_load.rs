@@ -12,23 +12,15 @@
 //! Prints requests a second, CPU microseconds of the process PID for each, and latencies. Versions are those of kafkajs and librdkafka, so
 //! that every broker of the last years can be asked.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use pelton_protocol::api;
-use pelton_protocol::codec::{Message, Reader, Str};
-use pelton_protocol::header::{ResponseHeader, request_frame};
+use pelton_protocol::codec::Str;
 use pelton_protocol::message::consumer_group_heartbeat::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
 };
-use pelton_protocol::message::create_topics::{
-    CreatableTopic, CreateTopicsRequest, CreateTopicsResponse,
-};
-use pelton_protocol::message::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
 use pelton_protocol::message::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use pelton_protocol::message::join_group::{
     JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse,
@@ -43,116 +35,47 @@ use pelton_protocol::message::offset_fetch::{
 use pelton_protocol::message::sync_group::{
     SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse,
 };
+use pelton_tests::load::{Connection, cpu_us, create_topic, report, us_since};
 
 /// Partitions of the topic whose offsets are committed.
 const PARTITIONS: i32 = 1_000;
-/// How often a coordinator that is not ready is asked again.
-const RETRY: Duration = Duration::from_millis(50);
 /// How often members of a group that grows are heard of.
 const HEARTBEAT: Duration = Duration::from_millis(100);
 
-struct Connection {
-    stream: TcpStream,
-    next: i32,
+fn join(connection: &mut Connection, group: &Str, member_id: &Str) {
+    let request = JoinGroupRequest {
+        group_id: group.clone(),
+        session_timeout_ms: 60_000,
+        rebalance_timeout_ms: 60_000,
+        member_id: member_id.clone(),
+        protocol_type: "consumer".into(),
+        protocols: vec![JoinGroupRequestProtocol {
+            name: "range".into(),
+            metadata: Bytes::from_static(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+        }],
+        ..Default::default()
+    };
+    // Before version 4 a member gets its id while it joins.
+    connection.send(3, &request);
 }
 
-impl Connection {
-    fn open(address: &str) -> Self {
-        let stream = TcpStream::connect(address).expect("the broker listens");
-        stream.set_nodelay(true).expect("a TCP socket");
-        Self { stream, next: 0 }
-    }
-
-    fn send<Q: Message>(&mut self, version: i16, request: &Q) {
-        self.next += 1;
-        let client = Str::new_static("group_load");
-        let frame = request_frame(self.next, Some(&client), version, request).into_bytes();
-        self.stream.write_all(&frame).expect("the broker takes it");
-    }
-
-    fn receive<S: Message>(&mut self, version: i16) -> S {
-        let mut length = [0; 4];
-        self.stream.read_exact(&mut length).expect("an answer");
-        let mut body = vec![0; usize::try_from(u32::from_be_bytes(length)).expect("64 bits")];
-        self.stream.read_exact(&mut body).expect("a whole answer");
-        let body = Bytes::from(body);
-        let mut reader = Reader::shared(&body);
-        let row = api::row(S::KEY).expect("an API that is served");
-        ResponseHeader::decode(&mut reader, row, version).expect("a header");
-        S::decode(&mut reader, version).expect("an answer that decodes")
-    }
-
-    fn ask<Q: Message, S: Message>(&mut self, version: i16, request: &Q) -> S {
-        self.send(version, request);
-        self.receive(version)
-    }
-
-    /// Waits until the group has a coordinator.
-    fn find(&mut self, group: &Str) {
-        let request = FindCoordinatorRequest { key: group.clone(), ..Default::default() };
-        while self.ask::<_, FindCoordinatorResponse>(2, &request).error_code != 0 {
-            thread::sleep(RETRY);
-        }
-    }
-
-    fn join(&mut self, group: &Str, member_id: &Str) {
-        let request = JoinGroupRequest {
-            group_id: group.clone(),
-            session_timeout_ms: 60_000,
-            rebalance_timeout_ms: 60_000,
-            member_id: member_id.clone(),
-            protocol_type: "consumer".into(),
-            protocols: vec![JoinGroupRequestProtocol {
-                name: "range".into(),
-                metadata: Bytes::from_static(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
-            }],
-            ..Default::default()
-        };
-        // Before version 4 a member gets its id while it joins.
-        self.send(3, &request);
-    }
-
-    /// The rest of a join: the assignment, from the leader for all.
-    fn sync(&mut self, group: &Str) -> (Str, i32) {
-        let joined: JoinGroupResponse = self.receive(3);
-        assert!(joined.error_code == 0, "joining: error {}", joined.error_code);
-        let assign = |member_id: &Str| SyncGroupRequestAssignment {
-            member_id: member_id.clone(),
-            assignment: Bytes::from_static(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
-        };
-        let request = SyncGroupRequest {
-            group_id: group.clone(),
-            generation_id: joined.generation_id,
-            member_id: joined.member_id.clone(),
-            assignments: joined.members.iter().map(|member| assign(&member.member_id)).collect(),
-            ..Default::default()
-        };
-        self.send(2, &request);
-        (joined.member_id, joined.generation_id)
-    }
-}
-
-/// CPU time that a process has had, in microseconds.
-fn cpu_us(pid: &str) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split(' ').collect();
-    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
-    (ticks(12).unwrap_or(0) + ticks(13).unwrap_or(0)) * 10_000
-}
-
-fn report(what: &str, mut us: Vec<u64>, elapsed: Duration, cpu_us: u64) {
-    us.sort_unstable();
-    let at = |share: usize| us.get(us.len() * share / 1000).copied().unwrap_or(0);
-    let count = us.len().max(1);
-    println!(
-        "{what}: {} in {elapsed:.1?}, {:.0} a second, {:.1} CPU us each, p50 {} p99 {} max {} us",
-        us.len(),
-        count as f64 / elapsed.as_secs_f64(),
-        cpu_us as f64 / count as f64,
-        at(500),
-        at(990),
-        us.last().copied().unwrap_or(0),
-    );
+/// The rest of a join: the assignment, from the leader for all.
+fn sync(connection: &mut Connection, group: &Str) -> (Str, i32) {
+    let joined: JoinGroupResponse = connection.receive(3);
+    assert!(joined.error_code == 0, "joining: error {}", joined.error_code);
+    let assign = |member_id: &Str| SyncGroupRequestAssignment {
+        member_id: member_id.clone(),
+        assignment: Bytes::from_static(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+    };
+    let request = SyncGroupRequest {
+        group_id: group.clone(),
+        generation_id: joined.generation_id,
+        member_id: joined.member_id.clone(),
+        assignments: joined.members.iter().map(|member| assign(&member.member_id)).collect(),
+        ..Default::default()
+    };
+    connection.send(2, &request);
+    (joined.member_id, joined.generation_id)
 }
 
 fn commit(group: &Str, first: i32, count: i32, offset: i64) -> OffsetCommitRequest {
@@ -175,36 +98,22 @@ fn commit(group: &Str, first: i32, count: i32, offset: i64) -> OffsetCommitReque
     }
 }
 
-fn create_topic(address: &str) {
-    let topic = CreatableTopic {
-        name: "fill".into(),
-        num_partitions: PARTITIONS,
-        replication_factor: 1,
-        ..Default::default()
-    };
-    let request =
-        CreateTopicsRequest { topics: vec![topic], timeout_ms: 60_000, ..Default::default() };
-    let created: CreateTopicsResponse = Connection::open(address).ask(4, &request);
-    let code = created.topics[0].error_code;
-    assert!(code == 0 || code == 36, "creating the topic: error {code}");
-}
-
 fn commits(address: &str, pid: &str, connections: usize, offsets: i32, seconds: u64) {
-    create_topic(address);
+    create_topic(address, &"fill".into(), PARTITIONS);
     let before = cpu_us(pid);
     let begin = Instant::now();
     let end = begin + Duration::from_secs(seconds);
     let work = |number: usize| {
         let group = Str::from(format!("commits-{number}"));
         let mut connection = Connection::open(address);
-        connection.find(&group);
+        connection.find(&group, 0);
         let mut us = Vec::new();
         while Instant::now() < end {
             let sent = Instant::now();
             let request = commit(&group, 0, offsets, us.len() as i64);
             let answer: OffsetCommitResponse = connection.ask(7, &request);
             if answer.topics[0].partitions[0].error_code == 0 {
-                us.push(u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX));
+                us.push(us_since(sent));
             }
         }
         us
@@ -220,11 +129,11 @@ fn commits(address: &str, pid: &str, connections: usize, offsets: i32, seconds: 
 /// Members of one group that join together, which takes a broker with an initial rebalance delay; what each is called, and the generation.
 fn members(address: &str, group: &Str, count: usize) -> (Vec<Connection>, Vec<(Str, i32)>) {
     let mut connections: Vec<Connection> = (0..count).map(|_| Connection::open(address)).collect();
-    connections[0].find(group);
+    connections[0].find(group, 0);
     for connection in &mut connections {
-        connection.join(group, &Str::default());
+        join(connection, group, &Str::default());
     }
-    let known = connections.iter_mut().map(|connection| connection.sync(group)).collect();
+    let known = connections.iter_mut().map(|connection| sync(connection, group)).collect();
     for connection in &mut connections {
         let synced: SyncGroupResponse = connection.receive(2);
         assert!(synced.error_code == 0, "syncing: error {}", synced.error_code);
@@ -254,7 +163,7 @@ fn heartbeats(address: &str, pid: &str, count: usize, seconds: u64) {
             for connection in connections.iter_mut() {
                 let answer: HeartbeatResponse = connection.receive(3);
                 assert!(answer.error_code == 0, "a heartbeat: error {}", answer.error_code);
-                us.push(u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX));
+                us.push(us_since(sent));
             }
         }
     }
@@ -264,11 +173,11 @@ fn heartbeats(address: &str, pid: &str, count: usize, seconds: u64) {
 /// A member that rejoins whenever it is told to, until the end; tells the generation in which it is stable.
 fn stay(address: &str, group: &Str, generation: &AtomicI32, is_over: &AtomicBool) {
     let mut connection = Connection::open(address);
-    connection.find(group);
+    connection.find(group, 0);
     let mut member_id = Str::default();
     while !is_over.load(Ordering::Relaxed) {
-        connection.join(group, &member_id);
-        let known = connection.sync(group);
+        join(&mut connection, group, &member_id);
+        let known = sync(&mut connection, group);
         let synced: SyncGroupResponse = connection.receive(2);
         member_id = known.0;
         if synced.error_code != 0 {
@@ -294,7 +203,7 @@ fn stay(address: &str, group: &Str, generation: &AtomicI32, is_over: &AtomicBool
 /// A member of the consumer protocol, until the end; tells how many partitions it holds.
 fn hold(address: &str, group: &Str, held: &AtomicI32, is_over: &AtomicBool) {
     let mut connection = Connection::open(address);
-    connection.find(group);
+    connection.find(group, 0);
     let mut request = ConsumerGroupHeartbeatRequest {
         group_id: group.clone(),
         rebalance_timeout_ms: 60_000,
@@ -350,7 +259,7 @@ const CONSUMER: Protocol = Protocol {
 };
 
 fn grow(address: &str, pid: &str, protocol: &Protocol, from: usize, to: usize) {
-    create_topic(address);
+    create_topic(address, &"fill".into(), PARTITIONS);
     let group = Str::from(format!("grows-{}", std::process::id()));
     let seen: Vec<AtomicI32> = (0..to).map(|_| AtomicI32::new(-1)).collect();
     let is_over = AtomicBool::new(false);
@@ -378,19 +287,19 @@ fn grow(address: &str, pid: &str, protocol: &Protocol, from: usize, to: usize) {
 }
 
 fn fill(address: &str, pid: &str, count: i32) {
-    create_topic(address);
+    create_topic(address, &"fill".into(), PARTITIONS);
     let before = cpu_us(pid);
     let begin = Instant::now();
     let mut connection = Connection::open(address);
     let mut us = Vec::new();
     for number in 0..count / PARTITIONS {
         let group = Str::from(format!("fill-{number}"));
-        connection.find(&group);
+        connection.find(&group, 0);
         let sent = Instant::now();
         let answer: OffsetCommitResponse = connection.ask(7, &commit(&group, 0, PARTITIONS, 7));
         let code = answer.topics[0].partitions[0].error_code;
         assert!(code == 0, "a commit: error {code}");
-        us.push(u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX));
+        us.push(us_since(sent));
     }
     report("fill, commits of a thousand", us, begin.elapsed(), cpu_us(pid) - before);
 }
@@ -401,7 +310,7 @@ fn load(address: &str, pid: &str, count: i32) {
     let mut connection = Connection::open(address);
     for number in 0..count / PARTITIONS {
         let group = Str::from(format!("fill-{number}"));
-        connection.find(&group);
+        connection.find(&group, 0);
         let topic = OffsetFetchRequestTopic {
             name: "fill".into(),
             partition_indexes: vec![PARTITIONS - 1],
