@@ -46,11 +46,19 @@ impl Raw {
     /// When nothing listens there.
     #[must_use]
     pub fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE)
-            .unwrap_or_else(|error| panic!("cannot connect to {address}: {error}"));
-        stream.set_nodelay(true).expect("a fresh socket takes options");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a fresh socket takes options");
-        Self { stream }
+        Self::try_connect(address)
+            .unwrap_or_else(|error| panic!("cannot connect to {address}: {error}"))
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// When nothing listens there.
+    pub fn try_connect(address: SocketAddr) -> std::io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { stream })
     }
 
     /// Sends bytes; false when the peer has closed or does not read.

@@ -1,16 +1,20 @@
 //! Records what real clients and a real broker say to each other, for `tests/golden/`.
 //!
-//! Usage: `record_frames LISTEN BROKER DIRECTORY`. Clients connect to LISTEN, which the broker must advertise; each
+//! Usage: `record_frames LISTEN BROKER DIRECTORY [tour]`. Clients connect to LISTEN, which the broker must advertise; each
 //! connection is passed on, and the first short request and response of each client, API and version is appended to
 //! `DIRECTORY/CLIENT.txt` as one line: `key version request-in-hex response-in-hex`, frames without their length.
-//! A tool for a person at a terminal; ends when it is interrupted.
+//! With `tour` it asks every version of the APIs of groups, transactions and settings itself (`oracle::tour`), and ends.
+//! A tool for a person at a terminal; otherwise it ends when it is interrupted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::{Read, Result, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+
+use pelton_tests::oracle::side::Side;
+use pelton_tests::oracle::tour;
 
 /// Longer frames tell nothing more about the codec.
 const FRAME_BYTES_MAX: usize = 6000;
@@ -22,13 +26,34 @@ type Waiting = Arc<Mutex<BTreeMap<i32, Vec<u8>>>>;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let usage = "usage: record_frames LISTEN BROKER DIRECTORY";
+    let usage = "usage: record_frames LISTEN BROKER DIRECTORY [tour]";
     let listen = arguments.next().expect(usage);
     let broker = arguments.next().expect(usage);
     let directory = PathBuf::from(arguments.next().expect(usage));
+    let listener = TcpListener::bind(listen)?;
+    if arguments.next().is_some_and(|word| word == "tour") {
+        let address = listener.local_addr()?;
+        std::thread::spawn(move || serve(listener, &broker, &directory));
+        tour(address);
+        return Ok(());
+    }
+    serve(listener, &broker, &directory)
+}
+
+/// Plays the rounds of the tour.
+fn tour(address: SocketAddr) {
+    for (place, steps) in tour::sequences().iter().enumerate() {
+        let outcomes = Side::new(address, &format!("tour{place}-")).play(steps);
+        for (step, outcome) in steps.iter().zip(outcomes.expect("the broker is there")) {
+            println!("{step}\n  {outcome}");
+        }
+    }
+}
+
+fn serve(listener: TcpListener, broker: &str, directory: &Path) -> Result<()> {
     let seen = Seen::default();
-    for client in TcpListener::bind(listen)?.incoming() {
-        let (client, server) = (client?, TcpStream::connect(&broker)?);
+    for client in listener.incoming() {
+        let (client, server) = (client?, TcpStream::connect(broker)?);
         let waiting = Waiting::default();
         let (from, to, kept) = (client.try_clone()?, server.try_clone()?, Arc::clone(&waiting));
         std::thread::spawn(move || {
@@ -38,7 +63,7 @@ fn main() -> Result<()> {
                 }
             })
         });
-        let (seen, directory) = (Arc::clone(&seen), directory.clone());
+        let (seen, directory) = (Arc::clone(&seen), directory.to_owned());
         std::thread::spawn(move || {
             pass(server, client, |response| {
                 let id = correlation(response, 0).unwrap_or(-1);
@@ -78,7 +103,7 @@ fn pass_frames(
     }
 }
 
-fn record(seen: &Seen, directory: &std::path::Path, request: &[u8], response: &[u8]) {
+fn record(seen: &Seen, directory: &Path, request: &[u8], response: &[u8]) {
     if request.len().max(response.len()) > FRAME_BYTES_MAX || request.len() < 10 {
         return;
     }
