@@ -9,6 +9,7 @@ mod administration;
 mod configs;
 mod cuts;
 mod fetch;
+mod found;
 mod frames;
 mod memory;
 mod produce;

@@ -1,6 +1,7 @@
 //! ConsumerGroupDescribe: consumer groups with their members, each from its own coordinator (KIP-848).
 
 use pelton_machine::group::{self, Command, NamedPartitions, Reply};
+use pelton_model::ErrorCode;
 use pelton_protocol::codec::Str;
 use pelton_protocol::message::consumer_group_describe::{
     Assignment, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedGroup,
@@ -18,8 +19,18 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
     let asked: ConsumerGroupDescribeRequest = request.body()?;
     let describe =
         |group_ids| Command::ConsumerGroupDescribe(group::ConsumerGroupDescribe { group_ids });
-    let mut groups = Vec::new();
-    for reply in client.ask_each_group(asked.group_ids, describe).await {
+    // Without a name there is no coordinator to ask.
+    let (named, nameless): (Vec<Str>, Vec<Str>) = asked
+        .group_ids
+        .into_iter()
+        .partition(|group_id| !group_id.is_empty());
+    let refused = |group_id| DescribedGroup {
+        error_code: ErrorCode::InvalidGroupId.code(),
+        group_id,
+        ..DescribedGroup::default()
+    };
+    let mut groups: Vec<DescribedGroup> = nameless.into_iter().map(refused).collect();
+    for reply in client.ask_each_group(named, describe).await {
         let Reply::ConsumerGroupDescribe(described) = reply else {
             unreachable!("replies are of their commands' kinds");
         };

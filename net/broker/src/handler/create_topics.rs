@@ -83,6 +83,8 @@ fn failed(name: &Str, error: ErrorCode) -> CreatableTopicResult {
         topic_id: TopicId::ZERO,
         error_code: error.code(),
         error_message: Some(Str::from(error.message())),
+        // Null means that the client may not see them.
+        configs: Some(Vec::new()),
         ..CreatableTopicResult::default()
     }
 }
@@ -125,4 +127,16 @@ fn configs<E: Env>(client: &Client<E>, created: &CreatedTopic) -> Vec<CreatableT
             is_sensitive: false,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a refused topic has no configurations, which is not the null of those that may not be seen.
+    #[test]
+    fn a_refused_topic_has_no_configurations() {
+        let refused = failed(&Str::from("t"), ErrorCode::InvalidTopicException);
+        assert_eq!(refused.configs, Some(Vec::new()));
+    }
 }

@@ -99,3 +99,27 @@ fn coordinator<E: Env>(
         error_message: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a type that nobody coordinates is the client's mistake, as in Kafka. Method: a table of types and versions.
+    #[test]
+    fn key_types() {
+        for (key_type, version, error) in [
+            (GROUP, 0, None),
+            (TRANSACTION, 1, None),
+            (SHARE, 5, Some(ErrorCode::InvalidRequest)),
+            (SHARE, 6, Some(ErrorCode::CoordinatorNotAvailable)),
+            (3, 4, Some(ErrorCode::InvalidRequest)),
+            (-1, 1, Some(ErrorCode::InvalidRequest)),
+        ] {
+            assert_eq!(
+                kind(key_type, version).err(),
+                error,
+                "{key_type} v{version}"
+            );
+        }
+    }
+}
