@@ -131,7 +131,41 @@ fn refusals() {
     assert_eq!(partition.write((1, 4, 1), 1, TRANSACTIONAL).0, invalid_epoch, "a late batch");
     assert_eq!(partition.write((1, 5, 1), 1, TRANSACTIONAL).0, out_of_order, "begins at 0");
     assert_eq!(partition.write((1, 5, 0), 1, TRANSACTIONAL).0, 0);
-    assert_eq!(partition.end((1, -1), 7, COMMIT, 0), 42, "no epoch");
     let elsewhere = Partition { index: 9, ..partition };
     assert_eq!(elsewhere.end((1, 5), 7, COMMIT, 0), 3, "no partition");
+}
+
+/// Goal: Kafka's codes for markers that no coordinator writes. Method: a table, as a real Kafka answered it; nothing of it ends the
+/// transaction that is open.
+#[test]
+fn impossible_markers() {
+    let Some(broker) = broker(2) else { return };
+    let topic = topic::create_with(&broker, "impossible", 1, &[]);
+    let partition = Partition { broker: &broker, topic: &topic.name, index: 0 };
+    partition.data((9, 0, 0), 1);
+    let (unknown, invalid_epoch, fenced) = (-1, 47, 52);
+    let cases = [
+        ("no producer id", (-1, 0), 0, 0, unknown),
+        ("no producer id in version 2", (-1, 0), 0, 2, unknown),
+        ("no epoch", (1, -1), 0, 0, unknown),
+        ("no epoch of a known producer", (9, -1), 0, 0, unknown),
+        ("nothing at all", (-1, -1), -1, 0, unknown),
+        ("an id that nobody has", (-2, 0), 0, 0, 0),
+        ("the least id", (i64::MIN, 0), 0, 2, 0),
+        ("an id and an epoch that nobody has", (-2, -2), -2, 0, 0),
+        ("an id that nobody has, no epoch", (-2, -1), 0, 0, unknown),
+        ("a negative epoch", (1, -2), 0, 0, invalid_epoch),
+        ("the least epoch", (1, i16::MIN), 0, 2, invalid_epoch),
+        ("a negative coordinator epoch", (1, 0), -2, 0, fenced),
+        ("the same, of a known producer", (9, 0), -2, 0, fenced),
+        ("the least coordinator epoch", (1, 0), i32::MIN, 2, fenced),
+    ];
+    for (name, producer, coordinator_epoch, txn_version, code) in cases {
+        let told = partition.end(producer, coordinator_epoch, COMMIT, txn_version);
+        assert_eq!(told, code, "{name}");
+    }
+    assert_eq!((partition.latest(1), partition.latest(0)), (0, 1));
+    assert_eq!(partition.end((1, 0), -1, COMMIT, 0), 0, "an operator's marker");
+    assert_eq!(partition.end((9, 0), 0, COMMIT, 0), 0);
+    assert_eq!((partition.latest(1), partition.latest(0)), (3, 3));
 }

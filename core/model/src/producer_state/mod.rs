@@ -349,16 +349,15 @@ impl ProducerStates {
     /// marker of the present epoch is one written before.
     #[must_use]
     pub fn check_marker(&self, marker: &MarkerFacts, is_bumped: bool) -> MarkerCheck {
-        let Some(state) = self.producers.get(&marker.producer_id) else {
-            return MarkerCheck::Accept;
-        };
-        let is_late = marker.producer_epoch < state.epoch;
-        let is_of_next = is_bumped
-            && marker.producer_epoch == state.epoch
-            && state.current_txn_first_offset != Offset::NONE;
+        let known = self.producers.get(&marker.producer_id);
+        let epoch = known.map_or(ProducerEpoch::NONE, |state| state.epoch);
+        let coordinator_epoch = known.map_or(-1, |state| state.coordinator_epoch);
+        let is_open = known.is_some_and(|state| state.current_txn_first_offset != Offset::NONE);
+        let is_late = marker.producer_epoch < epoch;
+        let is_of_next = is_bumped && marker.producer_epoch == epoch && is_open;
         if is_late || is_of_next {
             MarkerCheck::InvalidEpoch
-        } else if marker.coordinator_epoch < state.coordinator_epoch {
+        } else if marker.coordinator_epoch < coordinator_epoch {
             MarkerCheck::CoordinatorFenced
         } else {
             MarkerCheck::Accept
