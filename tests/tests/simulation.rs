@@ -1,19 +1,22 @@
 //! Seeds through the simulator: those that once failed, a fixed budget of others, and as many as `PELTON_SIM_SEEDS` asks for.
 //!
 //! `PELTON_SIM_SEED=n` runs one seed and says what it did; `PELTON_SIM_SEEDS=n` runs n seeds from `PELTON_SIM_FROM` (by default
-//! behind those of the budget) on all cores. Both hold for the runs in which records go, too; name the test to have one kind.
+//! behind those of the budget) on all cores. Both hold for the runs in which records go and for those with transactions, too; name the
+//! test to have one kind.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use pelton_tests::sim::simulation::{Summary, run, run_vanishing};
+use pelton_tests::sim::simulation::{Summary, run, run_transactions, run_vanishing};
 use pelton_tests::sim::stage::play;
 
 /// Seeds that every run of the tests takes, 1 to this.
 const BUDGET: u64 = 400;
 /// The same for runs in which records go.
 const VANISHING_BUDGET: u64 = 200;
-/// A run as [`run`] and [`run_vanishing`] are.
+/// The same for runs with transactions.
+const TRANSACTIONS_BUDGET: u64 = 150;
+/// A run as [`run`] and its like are.
 type Run = fn(u64) -> Result<Summary, String>;
 
 fn number(name: &str) -> Option<u64> {
@@ -21,22 +24,38 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// The seeds of `seeds.txt`: of runs in which records go, with that word before the number, or of the others.
-fn known(is_vanishing: bool) -> Vec<u64> {
+/// Seeds of `seeds.txt`: those with this word before the number, or without any.
+fn known(word: &str) -> Vec<u64> {
     include_str!("../seeds.txt")
         .lines()
         .filter_map(|line| line.split('#').next())
         .map(str::trim)
         .filter(|line| !line.is_empty())
-        .map(|line| (line.starts_with("vanishing "), line.trim_start_matches("vanishing ")))
-        .filter(|(vanishes, _)| *vanishes == is_vanishing)
+        .map(|line| line.rsplit_once(' ').unwrap_or(("", line)))
+        .filter(|(before, _)| *before == word)
         .map(|(_, number)| number.parse().expect("seeds.txt holds a number a line"))
         .collect()
 }
 
-/// Runs all seeds on all cores; tells how many records went.
-fn check(run: Run, seeds: &[u64], shows_progress: bool) -> u64 {
-    let (next, vanished) = (AtomicU64::new(0), AtomicU64::new(0));
+/// What runs have done together.
+#[derive(Debug, Default)]
+struct Sums {
+    /// Records that went.
+    vanished: AtomicU64,
+    /// Transactions that were committed.
+    committed: AtomicU64,
+}
+
+impl Sums {
+    fn add(&self, summary: &Summary) {
+        self.vanished.fetch_add(summary.vanished, Ordering::Relaxed);
+        self.committed.fetch_add(summary.committed, Ordering::Relaxed);
+    }
+}
+
+/// Runs all seeds on all cores.
+fn check(run: Run, seeds: &[u64], shows_progress: bool) -> Sums {
+    let (next, sums) = (AtomicU64::new(0), Sums::default());
     let start = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let work = || -> Vec<String> {
@@ -47,9 +66,7 @@ fn check(run: Run, seeds: &[u64], shows_progress: bool) -> u64 {
                 return failures;
             };
             match run(seed) {
-                Ok(summary) => {
-                    vanished.fetch_add(summary.vanished, Ordering::Relaxed);
-                }
+                Ok(summary) => sums.add(&summary),
                 Err(report) => {
                     println!("{report}");
                     failures.push(report);
@@ -70,15 +87,22 @@ fn check(run: Run, seeds: &[u64], shows_progress: bool) -> u64 {
         .map(|report| report.lines().rev().take(2).collect::<Vec<_>>().join(" / "))
         .collect();
     assert!(failures.is_empty(), "{} seeds failed:\n{}", failures.len(), summary.join("\n"));
-    vanished.into_inner()
+    sums
+}
+
+/// Whether the seeds are those of the budget.
+fn is_budget() -> bool {
+    number("PELTON_SIM_SEED").or(number("PELTON_SIM_SEEDS")).is_none()
 }
 
 /// One seed, so many, or those of the budget, as the environment says.
-fn check_budget(run: Run, budget: u64) -> u64 {
+fn check_budget(run: Run, budget: u64) -> Sums {
     if let Some(seed) = number("PELTON_SIM_SEED") {
         let summary = run(seed).unwrap_or_else(|report| panic!("{report}"));
         println!("{summary:?}");
-        return summary.vanished;
+        let sums = Sums::default();
+        sums.add(&summary);
+        return sums;
     }
     match number("PELTON_SIM_SEEDS") {
         Some(count) => {
@@ -92,23 +116,33 @@ fn check_budget(run: Run, budget: u64) -> u64 {
 // Goal: what once failed stays mended. Method: every seed of `seeds.txt`.
 #[test]
 fn seeds_that_once_failed() {
-    assert_eq!(check(run, &known(false), false), 0);
-    check(run_vanishing, &known(true), false);
+    check(run, &known(""), false);
+    check(run_vanishing, &known("vanishing"), false);
+    check(run_transactions, &known("transactions"), false);
 }
 
 // Goal: no acknowledged record is lost, no wait is in vain, whatever the order of things. Method: a fixed budget of seeds.
 #[test]
 fn seeds_of_the_budget() {
-    assert_eq!(check_budget(run, BUDGET), 0);
+    let sums = check_budget(run, BUDGET);
+    assert_eq!(sums.vanished.into_inner(), 0);
 }
 
 // Goal: retention, DeleteRecords and compaction take what they may and nothing else, whatever comes between. Method: a fixed budget of
 // seeds; some of them must have taken something.
 #[test]
 fn seeds_with_vanishing_records() {
-    let vanished = check_budget(run_vanishing, VANISHING_BUDGET);
-    let is_budget = number("PELTON_SIM_SEED").or(number("PELTON_SIM_SEEDS")).is_none();
-    assert!(0 < vanished || !is_budget, "nothing ever went");
+    let sums = check_budget(run_vanishing, VANISHING_BUDGET);
+    assert!(0 < sums.vanished.into_inner() || !is_budget(), "nothing ever went");
+}
+
+// Goal: transactions happen whole or not at all, in one order, exactly once, and every one of them ends. Method: a fixed budget of seeds
+// with producers that fence each other, go away, come back late and lose answers; most of their transactions must have been committed.
+#[test]
+fn seeds_with_transactions() {
+    let sums = check_budget(run_transactions, TRANSACTIONS_BUDGET);
+    let committed = sums.committed.into_inner();
+    assert!(10 * TRANSACTIONS_BUDGET < committed || !is_budget(), "{committed} committed");
 }
 
 // Goal: a connection moves to the shard that its requests go to, once, and its client notices nothing; without the setting it stays.
@@ -137,7 +171,9 @@ fn connections_follow_their_traffic() {
 // Goal: a seed is a run, byte for byte. Method: twice the same seed, and another one.
 #[test]
 fn one_seed_is_one_run() {
-    let of = |seed| run(seed).unwrap_or_else(|report| panic!("{report}"));
-    assert_eq!(of(7), of(7));
-    assert_ne!(of(7).fingerprint, of(8).fingerprint);
+    for run in [run, run_transactions] {
+        let of = |seed| run(seed).unwrap_or_else(|report| panic!("{report}"));
+        assert_eq!(of(7), of(7));
+        assert_ne!(of(7).fingerprint, of(8).fingerprint);
+    }
 }

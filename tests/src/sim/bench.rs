@@ -17,6 +17,7 @@ use pelton_protocol::message::list_offsets::{
 use pelton_protocol::message::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
 
 use super::client::{Link, Lost};
+use super::ledger::Ledger;
 use super::net::Network;
 use super::oracle::{Oracle, Place};
 use super::world::{Owner, World};
@@ -58,6 +59,10 @@ pub struct Bench {
     pub network: Network,
     /// The facts.
     pub oracle: RefCell<Oracle>,
+    /// What is known of transactions.
+    pub ledger: RefCell<Ledger>,
+    /// Committed transactions that the last check found.
+    pub committed: Cell<u64>,
     /// Kills, stops and resets so far: a strict expectation holds only when none came between.
     pub disturbances: Cell<u64>,
     /// The broker is on its way down: it ends waits and connections before their time.
@@ -90,6 +95,8 @@ impl Bench {
             world: world.clone(),
             network: network.clone(),
             oracle: RefCell::default(),
+            ledger: RefCell::default(),
+            committed: Cell::new(0),
             disturbances: Cell::new(0),
             is_stopping: Cell::new(false),
             starts: Cell::new(0),
@@ -245,6 +252,24 @@ impl Bench {
         let known: Vec<i64> = (0..topic.partitions)
             .map(|partition| self.oracle.borrow().known_end(place(partition)))
             .collect();
+        let ends = self.list_ends(link, &topic.name, topic.partitions, 0).await?;
+        for ((partition, &floor), &end) in (0..).zip(&known).zip(&ends) {
+            self.oracle.borrow_mut().end(place(partition), end, floor);
+        }
+        Ok(ends)
+    }
+
+    /// Asks for the ends of a topic's partitions: of all records, or (`isolation_level` 1) of those below every open transaction.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub async fn list_ends(
+        &self,
+        link: &mut Link,
+        topic: &Str,
+        partitions: i32,
+        isolation_level: i8,
+    ) -> Result<Vec<i64>, Lost> {
         let partition = |partition_index| ListOffsetsPartition {
             partition_index,
             timestamp: -1,
@@ -253,24 +278,20 @@ impl Bench {
         let version = self.world.draw(|r| i16::try_from(r.between(2, 9)).unwrap());
         let request = ListOffsetsRequest {
             replica_id: -1,
+            isolation_level,
             topics: vec![ListOffsetsTopic {
-                name: topic.name.clone(),
-                partitions: (0..topic.partitions).map(partition).collect(),
+                name: topic.clone(),
+                partitions: (0..partitions).map(partition).collect(),
             }],
             ..ListOffsetsRequest::default()
         };
         let answer: ListOffsetsResponse = link.call(version, &request, PATIENCE_MS).await?;
         let mut ends = Vec::new();
-        for (floor, answer) in known.iter().zip(&answer.topics[0].partitions) {
+        for answer in &answer.topics[0].partitions {
             if self.is_passing(answer.error_code) {
                 return Err(Lost::Closed);
             }
-            assert_eq!(
-                answer.error_code, 0,
-                "ListOffsets of {} {}",
-                topic.name, answer.partition_index
-            );
-            self.oracle.borrow_mut().end(place(answer.partition_index), answer.offset, *floor);
+            assert_eq!(answer.error_code, 0, "ListOffsets of {topic} {}", answer.partition_index);
             ends.push(answer.offset);
         }
         Ok(ends)

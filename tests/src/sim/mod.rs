@@ -4,7 +4,8 @@
 //! the clock of [`world`]. Clients ([`producer`], [`consumer`]) tell the [`oracle`] what they were told, and it compares. A run
 //! ([`simulation`]) has a phase of faults (kills, orderly stops, resets), then a phase in which everything must get done, then the
 //! whole of the data is compared, also after a stop and after a kill. Runs of their own ([`simulation::run_vanishing`]) have topics
-//! with retention, deleted records and compaction, of which the oracle knows what may go.
+//! with retention, deleted records and compaction, of which the oracle knows what may go. Others ([`simulation::run_transactions`]) have [`transactional`] producers and
+//! readers of what is committed ([`audit`]), whose facts the [`ledger`] compares.
 //!
 //! Invariants:
 //! 1. One seed, one run: two runs of a seed have the same fingerprint.
@@ -13,12 +14,14 @@
 //! A failure prints its seed; the seed joins `tests/seeds.txt`. Not simulated: the runtime's adapters, TLS, what a disk may do to
 //! synced sectors.
 
+pub mod audit;
 pub mod bench;
 pub mod broker;
 pub mod client;
 pub mod consumer;
 pub mod disk;
 pub mod extremes;
+pub mod ledger;
 pub mod mesh;
 pub mod net;
 pub mod oracle;
@@ -29,5 +32,6 @@ pub mod simulation;
 pub mod stage;
 pub mod topics;
 pub mod trace;
+pub mod transactional;
 pub mod vanish;
 pub mod world;

@@ -215,7 +215,7 @@ impl Idempotent<'_> {
             let lane = &mut self.lanes[lane_index];
             if lane.sent == lane.window.len() {
                 let sequence = lane.next_sequence;
-                let stamp = Stamp { producer_id: lane.producer_id, sequence };
+                let stamp = Stamp::idempotent(lane.producer_id, sequence);
                 let (ids, bytes) = self.maker.make(Some(stamp));
                 lane.next_sequence += i32::try_from(ids.len()).unwrap();
                 lane.unmade -= 1;

@@ -1,11 +1,14 @@
 //! Batches whose records say who they are, and reading them back.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use pelton_model::batch::{
     BatchBuilder, BatchHeader, Batches, BuilderOptions, RecordIter, verify_crc,
 };
 use pelton_model::compression::Compression;
 use pelton_model::{ProducerEpoch, ProducerId, Sequence, Timestamp};
+use pelton_protocol::message::fetch::AbortedTransaction;
 
 use super::oracle::RecordId;
 
@@ -14,8 +17,20 @@ use super::oracle::RecordId;
 pub struct Stamp {
     /// The producer's id.
     pub producer_id: i64,
+    /// Its epoch.
+    pub epoch: i16,
     /// The first record's sequence.
     pub sequence: i32,
+    /// Whether the batch is part of a transaction.
+    pub is_transactional: bool,
+}
+
+impl Stamp {
+    /// A producer outside transactions.
+    #[must_use]
+    pub fn idempotent(producer_id: i64, sequence: i32) -> Self {
+        Self { producer_id, epoch: 0, sequence, is_transactional: false }
+    }
 }
 
 /// Keys of a compacted topic.
@@ -54,8 +69,9 @@ fn build(
     let mut options = BuilderOptions { compression: codec, ..BuilderOptions::default() };
     if let Some(stamp) = stamp {
         options.producer_id = ProducerId(stamp.producer_id);
-        options.producer_epoch = ProducerEpoch(0);
+        options.producer_epoch = ProducerEpoch(stamp.epoch);
         options.base_sequence = Sequence(stamp.sequence);
+        options.transactional = stamp.is_transactional;
     }
     let mut builder = BatchBuilder::new(options);
     for id in ids {
@@ -74,19 +90,50 @@ fn filler_byte(id: RecordId) -> u8 {
     (id.producer.wrapping_mul(31) ^ id.number).to_le_bytes()[0]
 }
 
-/// The records of whole batches, with their offsets.
+/// The records of whole batches, with their offsets; markers are none.
 ///
 /// # Panics
 /// When the bytes are damaged.
 #[must_use]
 pub fn records(bytes: &Bytes) -> Vec<(i64, RecordId)> {
-    let mut found = Vec::new();
+    committed_records(bytes, Vec::new())
+}
+
+/// As [`records`], without those of these transactions: as clients that want what is committed take an answer in (KIP-98).
+///
+/// # Panics
+/// When the bytes are damaged.
+#[must_use]
+pub fn committed_records(
+    bytes: &Bytes,
+    mut aborted: Vec<AbortedTransaction>,
+) -> Vec<(i64, RecordId)> {
+    aborted.sort_by_key(|transaction| std::cmp::Reverse(transaction.first_offset));
+    let (mut aborting, mut found) = (BTreeSet::new(), Vec::new());
     for batch in Batches::new(bytes) {
         let (header, batch) = batch.unwrap_or_else(|error| panic!("a damaged answer: {error}"));
         assert!(verify_crc(batch), "a batch at {} has a bad CRC", header.base_offset);
-        records_of(&header, &bytes.slice_ref(batch), &mut found);
+        let batch = bytes.slice_ref(batch);
+        let last_offset = header.last_offset().0;
+        while let Some(next) = aborted.pop_if(|next| next.first_offset <= last_offset) {
+            aborting.insert(next.producer_id);
+        }
+        if header.is_control() {
+            if is_abort(&batch) {
+                aborting.remove(&header.producer_id.0);
+            }
+        } else if !header.is_transactional() || !aborting.contains(&header.producer_id.0) {
+            records_of(&header, &batch, &mut found);
+        }
     }
     found
+}
+
+/// Whether a marker aborts: its key is a version and a type, 0 for an abort.
+fn is_abort(marker: &Bytes) -> bool {
+    let mut records = RecordIter::new(marker, 1 << 10).expect("a batch");
+    let record = records.next().expect("a marker has a record").expect("a record");
+    record.key.expect("a marker has a key")[2..4] == [0, 0]
 }
 
 /// The offset behind whole batches, also when records of them are gone; `None` without any.

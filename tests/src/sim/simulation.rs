@@ -1,5 +1,6 @@
 //! One run: what is drawn from the seed, the faults and when they come, the liveness phase, and the checks at the end.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -8,6 +9,7 @@ use std::rc::Rc;
 use pelton_storage::disk::memory::{Failing, MemoryDisk};
 use pelton_storage::disk::{Disk as _, OpenMode};
 
+use super::audit::{self, Wants};
 use super::bench::{Bench, Kind, Topic};
 use super::broker::{DIRECTORY, Life, Settings};
 use super::consumer;
@@ -18,6 +20,7 @@ use super::producer::{self, Load};
 use super::random::Random;
 use super::topics;
 use super::trace::{errors_logged, forget_errors, log_into};
+use super::transactional::{self, Stream};
 use super::vanish;
 use super::world::{Owner, Policy, World};
 
@@ -49,6 +52,8 @@ pub struct Summary {
     pub forgotten: u64,
     /// Records that had gone for a good reason, as each check of everything found.
     pub vanished: u64,
+    /// Committed transactions in the end.
+    pub committed: u64,
 }
 
 /// Runs one seed.
@@ -56,7 +61,7 @@ pub struct Summary {
 /// # Errors
 /// The report of a failure: seed, reason, last events.
 pub fn run(seed: u64) -> Result<Summary, String> {
-    run_with(seed, Cuts::No, Vanishing::No)
+    run_with(seed, Cuts::No, Theme::Plain)
 }
 
 /// As [`run`], with topics of which records go: by retention, by DeleteRecords, by compaction. Every fourth seed also cuts the power.
@@ -64,8 +69,15 @@ pub fn run(seed: u64) -> Result<Summary, String> {
 /// # Errors
 /// As [`run`].
 pub fn run_vanishing(seed: u64) -> Result<Summary, String> {
-    let cuts = if seed.is_multiple_of(4) { Cuts::Yes } else { Cuts::No };
-    run_with(seed, cuts, Vanishing::Yes)
+    run_with(seed, Cuts::of(seed), Theme::Vanishing)
+}
+
+/// As [`run`], with transactions. Every fourth seed also cuts the power.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_transactions(seed: u64) -> Result<Summary, String> {
+    run_with(seed, Cuts::of(seed), Theme::Transactions)
 }
 
 /// As [`run`], with records synced before they are acknowledged, and a power cut for every kill: what was acknowledged or seen must
@@ -74,7 +86,7 @@ pub fn run_vanishing(seed: u64) -> Result<Summary, String> {
 /// # Errors
 /// As [`run`].
 pub fn run_with_power_cuts(seed: u64) -> Result<Summary, String> {
-    run_with(seed, Cuts::Yes, Vanishing::No)
+    run_with(seed, Cuts::Yes, Theme::Plain)
 }
 
 /// Whether each kill also cuts the power.
@@ -84,19 +96,29 @@ enum Cuts {
     No,
 }
 
-/// Whether records go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Vanishing {
-    Yes,
-    No,
+impl Cuts {
+    fn of(seed: u64) -> Self {
+        if seed.is_multiple_of(4) { Self::Yes } else { Self::No }
+    }
 }
 
-fn run_with(seed: u64, cuts: Cuts, vanishing: Vanishing) -> Result<Summary, String> {
+/// What a run is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Theme {
+    /// Records that all stay.
+    Plain,
+    /// Records that go.
+    Vanishing,
+    /// Transactions.
+    Transactions,
+}
+
+fn run_with(seed: u64, cuts: Cuts, theme: Theme) -> Result<Summary, String> {
     // Hash maps iterate in the same order in every run.
     pelton_model::map::seed(0x5eed);
     let world = World::new(seed, STEPS_MAX);
     let outcome = log_into(&world, || {
-        catch_unwind(AssertUnwindSafe(|| Simulation::new(&world, seed, cuts, vanishing).run()))
+        catch_unwind(AssertUnwindSafe(|| Simulation::new(&world, seed, cuts, theme).run()))
     });
     match outcome {
         Ok(summary) => Ok(summary),
@@ -129,7 +151,7 @@ struct Plan {
     idle_ms: Option<u64>,
     has_large_frames: bool,
     cuts: Cuts,
-    vanishing: Vanishing,
+    theme: Theme,
     /// Log directories; the first holds the metadata log.
     directories: u64,
     /// Failures of the device of a directory that is not the first.
@@ -143,6 +165,8 @@ struct Simulation {
     network: Network,
     disk: MemoryDisk,
     bench: Rc<Bench>,
+    /// The transactional ids of the run.
+    streams: Rc<RefCell<Vec<Rc<Stream>>>>,
     life: Life,
     lives: u32,
     plan: Plan,
@@ -151,7 +175,7 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn new(world: &World, seed: u64, cuts: Cuts, vanishing: Vanishing) -> Self {
+    fn new(world: &World, seed: u64, cuts: Cuts, theme: Theme) -> Self {
         let network = Network::new(world);
         let disk = MemoryDisk::new();
         let bench = Bench::new(world, &network);
@@ -176,7 +200,7 @@ impl Simulation {
             idle_ms: random.percent(30).then(|| random.between(30_000, 60_000)),
             has_large_frames: random.percent(20),
             cuts,
-            vanishing,
+            theme,
             directories: 1,
             device_failures: 0,
             failing: (Failing::Everything, EIO),
@@ -196,6 +220,7 @@ impl Simulation {
             network,
             disk,
             bench,
+            streams: Rc::default(),
             life,
             lives: 1,
             plan,
@@ -205,7 +230,11 @@ impl Simulation {
     }
 
     fn run(mut self) -> Summary {
-        self.start_clients();
+        if self.plan.theme == Theme::Transactions {
+            self.start_transactions();
+        } else {
+            self.start_clients();
+        }
         self.start_extremes();
         self.disturb();
         self.bench.is_healed.set(true);
@@ -233,6 +262,7 @@ impl Simulation {
             stops: self.stops,
             forgotten: self.bench.forgotten.get(),
             vanished: self.bench.oracle.borrow().vanished(),
+            committed: self.bench.committed.get(),
         }
     }
 
@@ -242,15 +272,14 @@ impl Simulation {
             let partitions = self.world.draw(|random| i32::try_from(random.between(1, 5)).unwrap());
             let name = format!("topic-{index}");
             let rolls = self.bench.chance(50);
-            let vanishing = self.plan.vanishing;
+            let theme = self.plan.theme;
             // Consumers go on while this counts.
             bench.producing.set(bench.producing.get() + 1);
             self.bench.start(async move {
-                let quick = [("index.interval.bytes", "0"), ("segment.index.bytes", "96")];
-                let (kind, configs) = match vanishing {
-                    Vanishing::Yes => vanish::draw(&bench),
-                    Vanishing::No if rolls => (Kind::Whole, quick.to_vec()),
-                    Vanishing::No => (Kind::Whole, Vec::new()),
+                let (kind, configs) = match theme {
+                    Theme::Vanishing => vanish::draw(&bench),
+                    Theme::Plain | Theme::Transactions if rolls => (Kind::Whole, QUICK.to_vec()),
+                    Theme::Plain | Theme::Transactions => (Kind::Whole, Vec::new()),
                 };
                 let topic = bench.create_topic(&name, partitions, &configs).await;
                 let topic = Topic { kind, ..topic };
@@ -259,6 +288,43 @@ impl Simulation {
                 bench.producing.set(bench.producing.get() - 1);
             });
         }
+    }
+
+    fn start_transactions(&self) {
+        let (bench, streams) = (Rc::clone(&self.bench), Rc::clone(&self.streams));
+        let count = self.plan.topics;
+        bench.producing.set(bench.producing.get() + 1);
+        self.bench.start(async move {
+            let mut topics = Vec::new();
+            for index in 0..count {
+                let partitions = bench.world.draw(|r| i32::try_from(r.between(1, 3)).unwrap());
+                let configs = if bench.chance(50) { QUICK.to_vec() } else { Vec::new() };
+                let name = format!("ledger-{index}");
+                topics.push(bench.create_topic(&name, partitions, &configs).await);
+            }
+            let topics = Rc::new(topics);
+            for key_type in [0, 1] {
+                bench.await_coordinator("anybody", key_type).await;
+            }
+            for topic in &*topics {
+                let wants = if bench.chance(30) { Wants::Everything } else { Wants::Committed };
+                for wants in [wants, Wants::Committed] {
+                    bench.start(audit::follow(Rc::clone(&bench), topic.clone(), wants));
+                }
+            }
+            for _ in 0..bench.world.draw(|random| random.between(1, 3)) {
+                let stream = Rc::new(Stream::new(&bench, &topics));
+                for _ in 0..bench.world.draw(|random| random.between(1, 3)) {
+                    let turns = bench.world.draw(|random| random.between(2, 12));
+                    let turns = u32::try_from(turns).unwrap();
+                    let producer =
+                        transactional::produce(Rc::clone(&bench), Rc::clone(&stream), turns);
+                    bench.start(producer);
+                }
+                streams.borrow_mut().push(stream);
+            }
+            bench.producing.set(bench.producing.get() - 1);
+        });
     }
 
     fn start_extremes(&self) {
@@ -413,6 +479,10 @@ impl Simulation {
             self.bench.start(consumer::check_whole(Rc::clone(&self.bench), topic.clone()));
         }
         let bench = Rc::clone(&self.bench);
+        if self.plan.theme == Theme::Transactions {
+            let streams = Rc::new(self.streams.borrow().clone());
+            bench.start(audit::check(Rc::clone(&bench), streams));
+        }
         self.step_until(HEALED_MS_MAX, "the check of everything", move || bench.busy.get() == 0);
     }
 
@@ -439,6 +509,9 @@ enum Fault {
     Reset,
     Device,
 }
+
+/// Configuration of a topic whose segments roll all the time.
+const QUICK: [(&str, &str); 2] = [("index.interval.bytes", "0"), ("segment.index.bytes", "96")];
 
 /// The error of a device that is gone.
 const EIO: i32 = 5;
@@ -470,13 +543,22 @@ fn settings(random: &mut Random, plan: &Plan) -> Settings {
         let interval = random.between(1_000, 3_000).to_string();
         config.insert("log.flush.offset.checkpoint.interval.ms".to_owned(), interval);
     }
-    if plan.vanishing == Vanishing::Yes {
+    if plan.theme == Theme::Vanishing {
         let often = [
             ("log.retention.check.interval.ms", "300"),
             ("log.cleaner.backoff.ms", "200"),
             ("log.segment.delete.delay.ms", "1000"),
         ];
         config.extend(often.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+    if plan.theme == Theme::Transactions {
+        let few = audit::COORDINATOR_PARTITIONS.to_string();
+        let set = [
+            ("offsets.topic.num.partitions", few.clone()),
+            ("transaction.state.log.num.partitions", few),
+            ("transaction.abort.timed.out.transaction.cleanup.interval.ms", "100".to_owned()),
+        ];
+        config.extend(set.map(|(name, value)| (name.to_owned(), value)));
     }
     if plan.cuts == Cuts::Yes {
         let strict = [("log.sync.policy", "group"), ("log.flush.interval.messages", "1")];
