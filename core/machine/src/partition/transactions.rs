@@ -135,7 +135,7 @@ impl Verifications {
 
 impl Partition {
     /// Begins to verify that a transaction of `verification` is open: gives what the batch is planned with once the coordinator has said
-    /// so, or [`TxnGuard::None`] when the transaction is open here and nobody need be asked.
+    /// so, or [`TxnGuard::None`] when nobody need be asked: the transaction is open here, or the epoch is past.
     ///
     /// # Errors
     /// [`ReadRefused`] when this node does not lead, or cannot.
@@ -147,7 +147,11 @@ impl Partition {
         self.check_epoch(pelton_model::LeaderEpoch::NONE)?;
         let stamp = verification.stamp;
         let known = self.producers.get(stamp.id);
-        if known.is_some_and(|state| state.is_in_transaction(stamp.epoch)) {
+        // A fenced producer is refused by its epoch: it must not stand in front of its successor.
+        let is_decided = |state: &ProducerState| {
+            stamp.epoch < state.epoch() || state.is_in_transaction(stamp.epoch)
+        };
+        if known.is_some_and(is_decided) {
             return Ok(TxnGuard::None);
         }
         let number = self.verifications.begin(verification, now);
@@ -197,7 +201,8 @@ impl Partition {
         if admitted != SequenceCheck::Accept {
             return admitted;
         }
-        if !self.is_next_verified(stamp) {
+        let is_open = known.is_some_and(|state| state.is_in_transaction(stamp.epoch));
+        if !is_open && !self.is_next_verified(stamp) {
             return SequenceCheck::OutOfOrder;
         }
         let check = self.producers.admit(base_offset, facts);

@@ -166,6 +166,19 @@ fn refused_verifications_make_room() {
     write(&mut partition, 0, 0, guard);
 }
 
+// Goal: a fenced producer does not stand in front of its successor. Method: a batch of the epoch before asks while a transaction is open.
+#[test]
+fn the_fenced_hold_up_nobody() {
+    let mut partition = partition();
+    write(&mut partition, 1, 0, TxnGuard::Waived);
+    let guard = verify(&mut partition, 0, 0, false);
+    assert_eq!(guard, TxnGuard::None);
+    let planned = partition.plan_append(&batch(0, 0, true), Acks::All, guard);
+    assert_eq!(planned, Err(PlanRefused::InvalidProducerEpoch));
+    let guard = verify(&mut partition, 1, 1, false);
+    write(&mut partition, 1, 1, guard);
+}
+
 // Goal: of batches that wait for a verification the lowest goes first, and under version 2 an unknown producer begins at 0. Method: a table
 // of the sequences that ask, and the one that comes.
 #[test]
