@@ -31,6 +31,8 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
 SETTINGS = [
+    # A producer that still knows a topic would make it again after its deletion, and the topics would be ever more.
+    "auto.create.topics.enable=false",
     "log.retention.check.interval.ms=5000",
     "log.cleaner.backoff.ms=5000",
     "group.initial.rebalance.delay.ms=500",
