@@ -174,10 +174,11 @@ impl Naive {
             if !is_open && !is_vouched {
                 return Err(PlanRefused::InvalidTxnState);
             }
-            let is_behind = asked.is_some_and(|asked| {
-                asked.lowest < sequence
-                    || (asked.bumps && known.batches.is_empty() && sequence != 0)
-            });
+            let is_behind = !is_open
+                && asked.is_some_and(|asked| {
+                    asked.lowest < sequence
+                        || (asked.bumps && known.batches.is_empty() && sequence != 0)
+                });
             if is_behind {
                 return Err(PlanRefused::OutOfOrderSequence);
             }
@@ -485,7 +486,8 @@ impl World {
             .partition
             .begin_verification(&verification, Timestamp(1));
         let guard = begun.expect("a leader");
-        if known.is_known && known.epoch == epoch && known.open.is_some() {
+        let is_open = known.epoch == epoch && known.open.is_some();
+        if known.is_known && (epoch < known.epoch || is_open) {
             assert_eq!(guard, TxnGuard::None);
             return;
         }
