@@ -89,7 +89,7 @@ fn read_crate(package: &Value) -> Crate {
     }
 }
 
-const REQUIRED: [&str; 15] = [
+const REQUIRED: [&str; 14] = [
     ".cargo",
     ".ci",
     ".clippy.toml",
@@ -100,7 +100,6 @@ const REQUIRED: [&str; 15] = [
     "Cargo.lock",
     "Cargo.toml",
     "LICENSE",
-    "OPERATIONS.md",
     "README.md",
     "core",
     "net",
