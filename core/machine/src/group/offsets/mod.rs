@@ -29,8 +29,6 @@ pub(super) struct Offsets {
     pending: BTreeMap<ProducerId, ByPartition<Pending>>,
     /// Records of transactions since there were none open.
     pending_records: u64,
-    /// Which of those records was committed last, as long as another transaction is open that may have an earlier one.
-    latest: ByPartition<u64>,
 }
 
 /// A record of an open transaction.
@@ -64,29 +62,35 @@ impl Offsets {
 
     /// Applies a record: `None` is a tombstone.
     pub(super) fn replay(&mut self, topic: &Str, partition: i32, value: Option<OffsetCommitValue>) {
-        if !self.pending.is_empty() {
-            self.drop_pending(topic, partition);
-        }
+        self.drop_pending(topic, partition, u64::MAX);
         self.apply(topic, partition, value);
     }
 
-    /// A record outside a transaction outdoes what an open transaction said before it.
-    fn drop_pending(&mut self, topic: &Str, partition: i32) {
+    /// What open transactions said before the record of this number has no effect any more, however they end.
+    fn drop_pending(&mut self, topic: &Str, partition: i32, before: u64) {
+        if self.pending.is_empty() {
+            return;
+        }
         for topics in self.pending.values_mut() {
-            if let Some(partitions) = topics.get_mut(topic) {
-                let was_there = partitions.remove(&partition).is_some();
-                self.pending_count -= usize::from(was_there);
+            let Some(partitions) = topics.get_mut(topic) else {
+                continue;
+            };
+            let is_outdone = |pending: &Pending| pending.number < before;
+            if partitions.get(&partition).is_some_and(is_outdone) {
+                partitions.remove(&partition);
+                self.pending_count -= 1;
+                topics.retain(|_, partitions| !partitions.is_empty());
             }
-            topics.retain(|_, partitions| !partitions.is_empty());
         }
         self.pending.retain(|_, topics| !topics.is_empty());
-        if let Some(partitions) = self.latest.get_mut(topic) {
-            partitions.remove(&partition);
-            if partitions.is_empty() {
-                self.latest.remove(topic);
-            }
-        }
         self.forget_order();
+    }
+
+    /// Without open transactions their order does not matter any more.
+    fn forget_order(&mut self) {
+        if self.pending.is_empty() {
+            self.pending_records = 0;
+        }
     }
 
     fn apply(&mut self, topic: &Str, partition: i32, value: Option<OffsetCommitValue>) {
@@ -119,10 +123,10 @@ impl Offsets {
         partition: i32,
         value: Option<OffsetCommitValue>,
     ) {
-        let topics = self.pending.entry(producer).or_default();
-        let partitions = topics.entry(topic.clone()).or_default();
         let number = self.pending_records;
         self.pending_records += 1;
+        let topics = self.pending.entry(producer).or_default();
+        let partitions = topics.entry(topic.clone()).or_default();
         let is_new = partitions
             .insert(partition, Pending { value, number })
             .is_none();
@@ -138,34 +142,13 @@ impl Offsets {
         if committed {
             for (topic, partitions) in topics {
                 for (partition, pending) in partitions {
-                    if self.is_latest(&topic, partition, pending.number) {
-                        self.apply(&topic, partition, pending.value);
-                    }
+                    self.drop_pending(&topic, partition, pending.number);
+                    self.apply(&topic, partition, pending.value);
                 }
             }
         }
         self.forget_order();
         true
-    }
-
-    /// Whether no later record of a transaction is committed; from then on this one is the latest.
-    fn is_latest(&mut self, topic: &Str, partition: i32, number: u64) -> bool {
-        if self.pending.is_empty() && self.latest.is_empty() {
-            return true;
-        }
-        let partitions = self.latest.entry(topic.clone()).or_default();
-        let latest = partitions.entry(partition).or_insert(number);
-        let is_latest = *latest <= number;
-        *latest = number.max(*latest);
-        is_latest
-    }
-
-    /// Without open transactions their order does not matter any more.
-    fn forget_order(&mut self) {
-        if self.pending.is_empty() {
-            self.pending_records = 0;
-            self.latest.clear();
-        }
     }
 
     fn get(&self, topic: &Str, partition: i32) -> Option<&OffsetCommitValue> {
