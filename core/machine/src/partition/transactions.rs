@@ -201,8 +201,7 @@ impl Partition {
         if admitted != SequenceCheck::Accept {
             return admitted;
         }
-        let is_open = known.is_some_and(|state| state.is_in_transaction(stamp.epoch));
-        if !is_open && !self.is_next_verified(stamp) {
+        if !self.is_next_verified(stamp) {
             return SequenceCheck::OutOfOrder;
         }
         let check = self.producers.admit(base_offset, facts);
@@ -244,15 +243,17 @@ impl Partition {
         }
     }
 
-    /// Whether the verification under way, if any, has no other batch in front of this one.
+    /// Whether the verification under way, if any, has no other batch in front of this one. An open transaction waits for none.
     fn is_next_verified(&self, stamp: ProducerStamp) -> bool {
         let Some(entry) = self.verifications.entries.get(&stamp.id) else {
             return true;
         };
-        if stamp.base_sequence == Sequence::NONE {
+        let known = self.producers.get(stamp.id);
+        let is_open = known.is_some_and(|state| state.is_in_transaction(stamp.epoch));
+        if is_open || stamp.base_sequence == Sequence::NONE {
             return true;
         }
-        let last = self.producers.get(stamp.id).map(ProducerState::last_offset);
+        let last = known.map(ProducerState::last_offset);
         let has_history = last.is_some_and(|last| last != Offset::NONE);
         let is_beginning = has_history || !entry.is_bumped || stamp.base_sequence == Sequence(0);
         is_beginning && stamp.base_sequence <= entry.lowest_sequence
