@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -114,4 +115,13 @@ pub fn report(what: &str, mut us: Vec<u64>, elapsed: Duration, cpu_us: u64) {
 #[must_use]
 pub fn us_since(begin: Instant) -> u64 {
     u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// An argument of the command line.
+///
+/// # Panics
+/// When it is no `T`.
+#[must_use]
+pub fn argument<T: FromStr>(text: &str) -> T {
+    text.parse().unwrap_or_else(|_| panic!("{text} is no fitting number"))
 }

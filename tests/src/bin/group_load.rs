@@ -35,7 +35,7 @@ use pelton_protocol::message::offset_fetch::{
 use pelton_protocol::message::sync_group::{
     SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse,
 };
-use pelton_tests::load::{Connection, cpu_us, create_topic, report, us_since};
+use pelton_tests::load::{Connection, argument, cpu_us, create_topic, report, us_since};
 
 /// Partitions of the topic whose offsets are committed.
 const PARTITIONS: i32 = 1_000;
@@ -337,24 +337,21 @@ fn load(address: &str, pid: &str, count: i32) {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let number = |text: &str| text.parse::<u64>().expect("a number");
-    let count = |text: &str| usize::try_from(number(text)).expect("64 bits");
-    let small = |text: &str| i32::try_from(number(text)).expect("a small number");
     match words[..] {
         [address, pid, "commits", connections, offsets, seconds] => {
-            commits(address, pid, count(connections), small(offsets), number(seconds));
+            commits(address, pid, argument(connections), argument(offsets), argument(seconds));
         }
         [address, pid, "heartbeats", members, seconds] => {
-            heartbeats(address, pid, count(members), number(seconds));
+            heartbeats(address, pid, argument(members), argument(seconds));
         }
         [address, pid, "rebalance", from, to] => {
-            grow(address, pid, &CLASSIC, count(from), count(to));
+            grow(address, pid, &CLASSIC, argument(from), argument(to));
         }
         [address, pid, "rebalance-consumer", from, to] => {
-            grow(address, pid, &CONSUMER, count(from), count(to));
+            grow(address, pid, &CONSUMER, argument(from), argument(to));
         }
-        [address, pid, "load", offsets] => load(address, pid, small(offsets)),
-        [address, pid, "fill", offsets] => fill(address, pid, small(offsets)),
+        [address, pid, "load", offsets] => load(address, pid, argument(offsets)),
+        [address, pid, "fill", offsets] => fill(address, pid, argument(offsets)),
         _ => panic!("usage: see the head of group_load.rs"),
     }
 }

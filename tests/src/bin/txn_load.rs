@@ -25,7 +25,7 @@ use pelton_protocol::message::produce::{
     PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData,
 };
 use pelton_tests::batch::{Batch, Record};
-use pelton_tests::load::{Connection, cpu_us, create_topic, report, us_since};
+use pelton_tests::load::{Connection, argument, cpu_us, create_topic, report, us_since};
 
 const CONCURRENT_TRANSACTIONS: i16 = 51;
 const TRANSACTIONAL: i16 = 0x10;
@@ -260,9 +260,6 @@ fn read(address: &str, pid: &str, isolation_level: i8, connections: usize, secon
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let number = |text: &str| text.parse::<u64>().expect("a number");
-    let count = |text: &str| usize::try_from(number(text)).expect("64 bits");
-    let small = |text: &str| i32::try_from(number(text)).expect("a small number");
     match words[..] {
         [
             address,
@@ -276,15 +273,15 @@ fn main() {
         ] => {
             let shape = Shape {
                 is_v2: way == "v2",
-                records: small(records),
-                partitions: small(partitions),
+                records: argument(records),
+                partitions: argument(partitions),
             };
-            write(address, pid, shape, count(producers), number(seconds));
+            write(address, pid, shape, argument(producers), argument(seconds));
         }
-        [address, _, "fill", transactions] => fill(address, number(transactions)),
+        [address, _, "fill", transactions] => fill(address, argument(transactions)),
         [address, pid, "read", isolation @ ("committed" | "uncommitted"), connections, seconds] => {
             let level = i8::from(isolation == "committed");
-            read(address, pid, level, count(connections), number(seconds));
+            read(address, pid, level, argument(connections), argument(seconds));
         }
         _ => panic!("usage: see the head of txn_load.rs"),
     }
