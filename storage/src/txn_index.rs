@@ -47,7 +47,7 @@ pub enum TxnIndexError {
     Size(usize),
     /// An entry has a version that is not known.
     Version(i16),
-    /// A transaction ends before its begin, outside of its segment, or before the entry in front of it.
+    /// A transaction does not end behind its begin, ends outside of its segment, or before the entry in front of it.
     Offsets {
         /// The entry's place.
         index: usize,
@@ -103,7 +103,8 @@ pub fn decode(mut bytes: &[u8], base: Offset) -> Result<Vec<AbortedTxn>, TxnInde
         let is_behind = entries
             .last()
             .is_none_or(|before| before.last_offset < entry.last_offset);
-        let is_whole = 0 <= entry.first_offset.0 && entry.first_offset <= entry.last_offset;
+        // A marker stands behind a record: so what a power cut left as zeros is none.
+        let is_whole = 0 <= entry.first_offset.0 && entry.first_offset < entry.last_offset;
         if !is_behind || !is_whole || entry.last_offset < base {
             let index = entries.len();
             return Err(TxnIndexError::Offsets { index });
@@ -150,6 +151,7 @@ mod tests {
         check(&[], 0, Ok(0));
         check(&[entry(1, 5, 9, 5), entry(2, 3, 12, 3)], 8, Ok(2));
         check(&[entry(1, 9, 5, 5)], 0, wrong(0));
+        check(&[entry(0, 0, 0, 0)], 0, wrong(0));
         check(&[entry(1, -1, 5, 5)], 0, wrong(0));
         check(&[entry(1, 5, 9, 5), entry(2, 3, 9, 3)], 0, wrong(1));
         check(&[entry(1, 5, 9, 5)], 10, wrong(0));

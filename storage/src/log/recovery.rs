@@ -573,8 +573,12 @@ impl<D: Disk> Opening<D> {
             .snapshots()
             .filter(|&at| at < start || end < at)
             .collect();
-        for at in stale {
+        for &at in &stale {
             self.listing.remove_snapshot(&self.home, at).await?;
+        }
+        if stale.iter().any(|&at| end < at) {
+            // A power cut must not bring it back once the log has reached its offset again.
+            self.home.disk.sync_dir(&self.home.directory).await?;
         }
         Ok(())
     }
