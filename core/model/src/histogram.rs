@@ -21,19 +21,22 @@ const BUCKETS: usize = ((END_BITS - UNIT_BITS - HALF_BITS - 1) << HALF_BITS) as 
 const _: () = assert!(BUCKETS == 1664);
 const _: () = assert!(index(u64::MAX) == BUCKETS - 1);
 
-/// See the module.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Buckets that come into memory together: those of one doubling.
+type Doubling = [u64; 1 << HALF_BITS];
+
+/// See the module. It holds half a KiB for each doubling that a duration fell into.
+#[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    counts: Box<[u64]>,
+    doublings: [Option<Box<Doubling>>; BUCKETS >> HALF_BITS],
 }
 
-impl Default for Histogram {
-    fn default() -> Self {
-        Self {
-            counts: vec![0; BUCKETS].into_boxed_slice(),
-        }
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        self.filled().eq(other.filled())
     }
 }
+
+impl Eq for Histogram {}
 
 /// The bucket of a value.
 #[inline]
@@ -64,64 +67,69 @@ const fn last_of(index: usize) -> u64 {
     (((units + 1) << shift) << UNIT_BITS) - 1
 }
 
+/// The least value of a bucket.
+const fn first_of(bucket: usize) -> u64 {
+    if bucket == 0 {
+        0
+    } else {
+        last_of(bucket - 1) + 1
+    }
+}
+
 impl Histogram {
     /// Counts one duration.
     #[inline]
     pub fn record(&mut self, nanoseconds: u64) {
-        self.counts[index(nanoseconds)] += 1;
+        *self.count_mut(index(nanoseconds)) += 1;
     }
 
     /// Counts `count` durations in the bucket of `nanoseconds`; with what [`Histogram::buckets`] gives, a histogram is built anew.
     pub fn record_many(&mut self, nanoseconds: u64, count: u64) {
-        let bucket = &mut self.counts[index(nanoseconds)];
+        let bucket = self.count_mut(index(nanoseconds));
         *bucket = bucket.saturating_add(count);
     }
 
     /// Adds what another has counted.
     pub fn merge(&mut self, other: &Self) {
-        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
-            *count += more;
+        for (bucket, more) in other.filled() {
+            *self.count_mut(bucket) += more;
         }
     }
 
     /// Takes away what an earlier state of this histogram had counted.
     pub fn subtract(&mut self, earlier: &Self) {
-        for (count, less) in self.counts.iter_mut().zip(&earlier.counts) {
-            *count = count.saturating_sub(*less);
+        for (bucket, less) in earlier.filled() {
+            let count = self.count_mut(bucket);
+            *count = count.saturating_sub(less);
         }
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.counts.fill(0);
+        *self = Self::default();
     }
 
     /// How many durations were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
+        self.filled().map(|(_, count)| count).sum()
     }
 
     /// The sum of all durations, nanoseconds: each counts as the middle of its bucket. Never falls while durations are added.
     #[must_use]
     pub fn sum_ns(&self) -> u64 {
-        let mut sum = 0_u64;
-        let mut first = 0;
-        for (bucket, &count) in self.counts.iter().enumerate() {
-            let last = last_of(bucket);
-            sum = sum.saturating_add(u64::midpoint(first, last).saturating_mul(count));
-            first = last + 1;
-        }
-        sum
+        self.filled().fold(0, |sum: u64, (bucket, count)| {
+            let middle = u64::midpoint(first_of(bucket), last_of(bucket));
+            sum.saturating_add(middle.saturating_mul(count))
+        })
     }
 
     /// The largest duration, rounded up to the end of its bucket; 0 when there is none.
     #[must_use]
     pub fn max_ns(&self) -> u64 {
-        self.counts
-            .iter()
-            .rposition(|&count| count > 0)
-            .map_or(0, last_of)
+        self.filled()
+            .last()
+            .map_or(0, |(bucket, _)| last_of(bucket))
     }
 
     /// The least duration that `per_million` of a million durations do not exceed, rounded up to the end of its bucket; 0 when there is
@@ -131,9 +139,9 @@ impl Histogram {
         let wanted = u128::from(self.count()) * u128::from(per_million);
         let wanted = wanted.div_ceil(1_000_000).max(1);
         let mut seen = 0_u128;
-        for (bucket, &count) in self.counts.iter().enumerate() {
+        for (bucket, count) in self.filled() {
             seen += u128::from(count);
-            if count > 0 && wanted <= seen {
+            if wanted <= seen {
                 return last_of(bucket);
             }
         }
@@ -143,8 +151,7 @@ impl Histogram {
     /// How many durations were at most `nanoseconds` long, counting whole buckets.
     #[must_use]
     pub fn count_up_to(&self, nanoseconds: u64) -> u64 {
-        let whole = self.counts.iter().enumerate();
-        whole
+        self.filled()
             .take_while(|(bucket, _)| last_of(*bucket) <= nanoseconds)
             .map(|(_, count)| count)
             .sum()
@@ -152,10 +159,29 @@ impl Histogram {
 
     /// The buckets that are not empty: the largest value of each, and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
-        let numbered = self.counts.iter().enumerate();
-        numbered
-            .filter(|(_, count)| **count > 0)
-            .map(|(bucket, &count)| (last_of(bucket), count))
+        self.filled()
+            .map(|(bucket, count)| (last_of(bucket), count))
+    }
+
+    /// The buckets that are not empty, in order: the number of each, and its count.
+    fn filled(&self) -> impl Iterator<Item = (usize, u64)> {
+        let there = self.doublings.iter().enumerate();
+        let there = there.filter_map(|(at, doubling)| Some((at, doubling.as_deref()?)));
+        let numbered = there.flat_map(|(at, doubling)| {
+            let first = at << HALF_BITS;
+            doubling
+                .iter()
+                .enumerate()
+                .map(move |(bucket, &count)| (first + bucket, count))
+        });
+        numbered.filter(|(_, count)| *count > 0)
+    }
+
+    #[inline]
+    fn count_mut(&mut self, bucket: usize) -> &mut u64 {
+        let doubling = &mut self.doublings[bucket >> HALF_BITS];
+        let doubling = doubling.get_or_insert_with(|| Box::new([0; 1 << HALF_BITS]));
+        &mut doubling[bucket & ((1 << HALF_BITS) - 1)]
     }
 }
 
