@@ -169,14 +169,14 @@ impl<E: Env> Shard<E> {
         };
         let load = self.net.load();
         put(
-            Kind::Seconds,
+            Kind::SecondsCounter,
             "pelton_shard_cpu_seconds_total",
             "CPU time of the shard's thread: its rate is the share of a core that it uses.",
             load.cpu_ns,
         );
         if let Some(busy_ns) = load.busy_ns {
             put(
-                Kind::Seconds,
+                Kind::SecondsCounter,
                 "pelton_shard_busy_seconds_total",
                 "Time that the shard spent outside of waiting for the kernel: its rate is the shard's utilisation.",
                 busy_ns,
@@ -185,9 +185,37 @@ impl<E: Env> Shard<E> {
         for (name, help, value) in self.gauges() {
             put(Kind::Gauge, name, help, value as u64);
         }
-        for (name, help, value) in self.transaction_gauges() {
+        let transactions = self.transactions();
+        for (name, help, value) in [
+            (
+                "pelton_transactional_ids",
+                "Transactional ids that this shard coordinates.",
+                transactions.ids,
+            ),
+            (
+                "pelton_transactions_open",
+                "Transactions that are open.",
+                transactions.open,
+            ),
+            (
+                "pelton_transactions_ending",
+                "Transactions whose markers are being written.",
+                transactions.ending,
+            ),
+        ] {
             put(Kind::Gauge, name, help, value);
         }
+        let age_ms =
+            |oldest: Timestamp| u64::try_from(self.net.wall_clock().0 - oldest.0).unwrap_or(0);
+        put(
+            Kind::SecondsGauge,
+            "pelton_transactions_oldest_age_seconds",
+            "The age of the oldest transaction of the shard that has not ended.",
+            transactions
+                .oldest
+                .map_or(0, age_ms)
+                .saturating_mul(1_000_000),
+        );
         let slow = self.metrics.slow.borrow().count();
         put(
             Kind::Counter,
@@ -196,34 +224,6 @@ impl<E: Env> Shard<E> {
             slow,
         );
         scalars
-    }
-
-    fn transaction_gauges(&self) -> [(&'static str, &'static str, u64); 4] {
-        let gauges = self.transactions();
-        let now = self.net.wall_clock();
-        let age_ms = |oldest: Timestamp| u64::try_from(now.0 - oldest.0).unwrap_or(0);
-        [
-            (
-                "pelton_transactional_ids",
-                "Transactional ids that this shard coordinates.",
-                gauges.ids,
-            ),
-            (
-                "pelton_transactions_open",
-                "Transactions that are open.",
-                gauges.open,
-            ),
-            (
-                "pelton_transactions_ending",
-                "Transactions whose markers are being written.",
-                gauges.ending,
-            ),
-            (
-                "pelton_transactions_oldest_age_milliseconds",
-                "The age of the oldest transaction of the shard that has not ended.",
-                gauges.oldest.map_or(0, age_ms),
-            ),
-        ]
     }
 
     fn gauges(&self) -> Vec<(&'static str, &'static str, usize)> {

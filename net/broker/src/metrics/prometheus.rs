@@ -184,8 +184,8 @@ fn shards(text: &mut Text, scrape: &Scrape) {
     };
     for (at, scalar) in first.scalars.iter().enumerate() {
         let kind = match scalar.kind {
-            Kind::Counter | Kind::Seconds => "counter",
-            Kind::Gauge => "gauge",
+            Kind::Counter | Kind::SecondsCounter => "counter",
+            Kind::Gauge | Kind::SecondsGauge => "gauge",
         };
         text.family(scalar.name, kind, scalar.help);
         for report in &scrape.reports {
@@ -194,7 +194,7 @@ fn shards(text: &mut Text, scrape: &Scrape) {
             };
             let value = match own.kind {
                 Kind::Counter | Kind::Gauge => own.value.to_string(),
-                Kind::Seconds => seconds(own.value),
+                Kind::SecondsCounter | Kind::SecondsGauge => seconds(own.value),
             };
             let label = report.shard.to_string();
             text.sample(scalar.name, &[("shard", &label)], &value);

@@ -63,7 +63,9 @@ pub enum Kind {
     /// It comes and goes.
     Gauge,
     /// A counter of nanoseconds that is told in seconds.
-    Seconds,
+    SecondsCounter,
+    /// Nanoseconds that come and go, told in seconds.
+    SecondsGauge,
 }
 
 /// A plain number of a shard.
