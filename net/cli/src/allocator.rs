@@ -12,3 +12,12 @@ pub(crate) fn give_back() {
         libmimalloc_sys::mi_collect(true);
     }
 }
+
+/// Has the process take small pages from now on. The allocator asks the kernel for huge ones, of which a broker that runs for long
+/// fills a fifth: 20 MB in use were 101 MB resident after half an hour.
+///
+/// # Errors
+/// The kernel refuses; the process runs on and holds more memory.
+pub(crate) fn keep_to_small_pages() -> rustix::io::Result<()> {
+    rustix::thread::disable_transparent_huge_pages(true)
+}

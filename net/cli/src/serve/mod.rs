@@ -14,6 +14,7 @@ use pelton_transport::{checks, cores};
 
 use self::entry::ServeOptions;
 use self::settings::Settings;
+use crate::allocator;
 use crate::args::{Cores, ServeArgs};
 use crate::doctor;
 use crate::error::CliError;
@@ -99,6 +100,9 @@ fn machine() -> Result<Vec<String>, CliError> {
     let mut lacking = Vec::new();
     if limits.is_err() {
         lacking.push("the limit of open files could not be raised".to_owned());
+    }
+    if allocator::keep_to_small_pages().is_err() {
+        lacking.push("huge pages could not be switched off: it will hold more memory".to_owned());
     }
     lacking.extend(doctor::shortcomings());
     Ok(lacking)
