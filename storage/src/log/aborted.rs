@@ -30,7 +30,7 @@ impl<D: Disk> Log<D> {
             let changes = self.changes.get();
             let found = self.aborted_once(from, up_to).await;
             // Compaction may have put another segment in the place of one that was looked at.
-            if self.changes.get() == changes {
+            if self.holds(changes, &found).await {
                 let (log_start, log_end) = (self.log_start.get(), self.log_end.get());
                 if from < log_start {
                     return Err(ReadError::OutOfRange {

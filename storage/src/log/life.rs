@@ -65,6 +65,7 @@ impl<D: Disk> Log<D> {
             held_bytes: Cell::new(0),
             preparing: Rc::clone(&store.preparing),
             changes: Cell::new(0),
+            is_replacing: Cell::new(false),
         }
     }
 

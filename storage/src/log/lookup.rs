@@ -32,7 +32,7 @@ impl<D: Disk> Log<D> {
         loop {
             let changes = self.changes.get();
             let result = self.offset_for_timestamp_once(timestamp).await;
-            if self.changes.get() == changes {
+            if self.holds(changes, &result).await {
                 return result;
             }
         }
@@ -93,7 +93,7 @@ impl<D: Disk> Log<D> {
         loop {
             let changes = self.changes.get();
             let result = self.offset_of_max_timestamp_once().await;
-            if self.changes.get() == changes {
+            if self.holds(changes, &result).await {
                 return result;
             }
         }

@@ -223,6 +223,8 @@ pub struct Log<D: Disk> {
     preparing: Rc<Preparing>,
     /// How often segments were replaced: a read that meets it begins again.
     changes: Cell<u64>,
+    /// Files of segments that the list still holds are being renamed.
+    is_replacing: Cell<bool>,
 }
 
 impl<D: Disk> Log<D> {

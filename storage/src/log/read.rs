@@ -51,7 +51,7 @@ impl<D: Disk> Log<D> {
             let changes = self.changes.get();
             let result = self.read_once(options).await;
             // A segment replaced meanwhile may have been looked for under a name that is another's now.
-            if self.changes.get() == changes {
+            if self.holds(changes, &result).await {
                 return result;
             }
         }

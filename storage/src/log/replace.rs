@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. Before the new files are `.swap`, durably, nothing is gone; from then on a start finishes what a crash left.
 //! 2. The list changes in one piece, under the gate, when the files are in place: a reader sees the old segments or the
-//!    new one. A read that was under way when it changed begins again.
+//!    new one. A read that was under way when it changed begins again; one that does not find a file meanwhile waits for the change.
 //! 3. What retention dropped meanwhile is not brought back: the replacement is given up.
 
 use std::rc::Rc;
@@ -110,7 +110,9 @@ impl<D: Disk> Log<D> {
             output::remove(disk, &self.home.directory, cleaned.base, SWAP).await?;
             return Err(CleanError::Changed);
         };
+        self.is_replacing.set(true);
         let replaced = self.replace_files(old, cleaned).await;
+        self.is_replacing.set(false);
         replaced.map_err(|error| CleanError::Log(self.fail(error)))?;
         let new = Segment::new(&self.home, cleaned.base, cleaned.size_bytes);
         new.set_synced();
@@ -132,6 +134,16 @@ impl<D: Disk> Log<D> {
         self.throw_away(old, now);
         let synced = disk.sync_dir(&self.home.directory).await;
         synced.map_err(|error| CleanError::Log(self.fail(error)))
+    }
+
+    /// Whether what a lookup found holds, which began when there had been `changes`. One that failed while files were renamed under
+    /// it waits until they are in place.
+    pub(super) async fn holds<T, E>(&self, changes: u64, found: &Result<T, E>) -> bool {
+        if found.is_err() && self.is_replacing.get() {
+            drop(self.gate.enter().await);
+            return false;
+        }
+        self.changes.get() == changes
     }
 
     /// Makes the new files count: the point of no return.

@@ -289,6 +289,10 @@ impl<E: Env> Shard<E> {
             group.complete(place, AppendOutcome::refused(error));
             return;
         };
+        if self.is_closing.get() {
+            group.complete(place, AppendOutcome::refused(ErrorCode::RequestTimedOut));
+            return;
+        }
         let acks = if terms.until_committed {
             Acks::All
         } else {

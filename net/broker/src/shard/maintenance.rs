@@ -177,8 +177,10 @@ impl<E: Env> Shard<E> {
         rows
     }
 
-    /// Syncs and closes every log (at a stop).
+    /// Syncs and closes every log (at a stop). A batch planned from now on would be in a log's snapshot of producers, but never in the
+    /// log: sent again after the start it would be answered as if it was there. So none is (a coordinator may still have one).
     pub(crate) async fn close_logs(&self) -> Vec<PartitionCheckpoint> {
+        self.is_closing.set(true);
         self.close_copies().await;
         let manifests = Manifests::default();
         let kept = Rc::clone(&manifests);
@@ -189,12 +191,16 @@ impl<E: Env> Shard<E> {
                 if slot.state.borrow().is_offline() {
                     return;
                 }
-                let snapshot = slot.producer_snapshot();
+                // Planned before, and not written in all the time there was: the next start finds what there is.
+                let is_whole = slot.is_quiet();
+                let snapshot = slot.producer_snapshot().filter(|_| is_whole);
                 if let Err(error) = slot.log().close(snapshot).await {
                     tracing::error!(topic = %slot.topic, partition = %slot.id.partition, %error, "cannot close the log");
                     slot.state.borrow_mut().go_offline();
                 }
-                if let Some(manifest) = slot.manifest().await {
+                if !is_whole {
+                    slot.state.borrow_mut().go_offline();
+                } else if let Some(manifest) = slot.manifest().await {
                     manifests.borrow_mut().insert(slot.id, Box::new(manifest));
                 }
             }

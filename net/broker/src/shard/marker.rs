@@ -130,6 +130,9 @@ impl<E: Env> Shard<E> {
         let Some(slot) = self.slot(partition) else {
             return refuse(self.missing(partition));
         };
+        if self.is_closing.get() {
+            return refuse(ErrorCode::RequestTimedOut);
+        }
         if let Err(error) = self.before_offsets_marker(partition) {
             return refuse(error);
         }

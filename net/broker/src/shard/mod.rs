@@ -163,6 +163,8 @@ pub struct Shard<E: Env> {
     pub(crate) is_checkpointing: Cell<bool>,
     /// Who waits for log starts to be kept.
     pub(crate) log_start_waiters: LogStartWaiters,
+    /// Its logs are being closed: nothing more is planned for them.
+    pub(crate) is_closing: Cell<bool>,
     /// Its logs are closed.
     pub(crate) is_closed: Cell<bool>,
     /// The start failed elsewhere, or was told to stop.
@@ -253,6 +255,7 @@ impl<E: Env> Shard<E> {
             drained_peers: Cell::new(0),
             is_checkpointing: Cell::new(false),
             log_start_waiters: LogStartWaiters::default(),
+            is_closing: Cell::new(false),
             is_closed: Cell::new(false),
             is_abandoned: Cell::new(false),
             open_logs: RefCell::default(),
@@ -366,8 +369,6 @@ impl<E: Env> Shard<E> {
     /// Whether no batch is queued or being written.
     pub(crate) fn has_written_everything(&self) -> bool {
         let slots = self.slots.borrow();
-        let is_quiet =
-            |slot: &Rc<Slot<E>>| slot.pending.borrow().is_empty() && !slot.is_flushing.get();
-        slots.values().all(is_quiet) && self.coordinators.is_quiet()
+        slots.values().all(|slot| slot.is_quiet()) && self.coordinators.is_quiet()
     }
 }

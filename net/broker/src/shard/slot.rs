@@ -113,6 +113,11 @@ impl<E: Env> Slot<E> {
         is_known.then(|| Bytes::from(producers.encode_snapshot(end)))
     }
 
+    /// Whether no batch is queued or being written.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.pending.borrow().is_empty() && !self.is_flushing.get()
+    }
+
     /// What the next start needs to know of the closed log.
     pub(crate) async fn manifest(&self) -> Option<LogManifest> {
         let producers = self.state.borrow().producers().rows();
