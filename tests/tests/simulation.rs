@@ -7,7 +7,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use pelton_tests::sim::simulation::{Summary, run, run_transactions, run_vanishing};
+use pelton_tests::sim::simulation::{
+    Summary, run, run_transactions, run_vanishing, run_vanishing_transactions,
+};
 use pelton_tests::sim::stage::play;
 
 /// Seeds that every run of the tests takes, 1 to this.
@@ -16,6 +18,8 @@ const BUDGET: u64 = 400;
 const VANISHING_BUDGET: u64 = 200;
 /// The same for runs with transactions.
 const TRANSACTIONS_BUDGET: u64 = 150;
+/// The same for runs with transactions of which records go.
+const VANISHING_TRANSACTIONS_BUDGET: u64 = 150;
 /// A run as [`run`] and its like are.
 type Run = fn(u64) -> Result<Summary, String>;
 
@@ -119,6 +123,7 @@ fn seeds_that_once_failed() {
     check(run, &known(""), false);
     check(run_vanishing, &known("vanishing"), false);
     check(run_transactions, &known("transactions"), false);
+    check(run_vanishing_transactions, &known("vanishing transactions"), false);
 }
 
 // Goal: no acknowledged record is lost, no wait is in vain, whatever the order of things. Method: a fixed budget of seeds.
@@ -143,6 +148,18 @@ fn seeds_with_transactions() {
     let sums = check_budget(run_transactions, TRANSACTIONS_BUDGET);
     let committed = sums.committed.into_inner();
     assert!(10 * TRANSACTIONS_BUDGET < committed || !is_budget(), "{committed} committed");
+}
+
+// Goal: what retention, DeleteRecords and compaction take of transactions, open, aborted and committed ones, is what they may take, and
+// what is left of one is all of it. Method: a fixed budget of seeds in which also the coordinators' logs are compacted; something must
+// have gone, and much have been committed.
+#[test]
+fn seeds_with_vanishing_transactions() {
+    let sums = check_budget(run_vanishing_transactions, VANISHING_TRANSACTIONS_BUDGET);
+    let (vanished, committed) = (sums.vanished.into_inner(), sums.committed.into_inner());
+    println!("{vanished} records went, {committed} transactions are left");
+    assert!(0 < vanished || !is_budget(), "nothing ever went");
+    assert!(5 * VANISHING_TRANSACTIONS_BUDGET < committed || !is_budget(), "{committed} committed");
 }
 
 // Goal: a connection moves to the shard that its requests go to, once, and its client notices nothing; without the setting it stays.
@@ -171,7 +188,7 @@ fn connections_follow_their_traffic() {
 // Goal: a seed is a run, byte for byte. Method: twice the same seed, and another one.
 #[test]
 fn one_seed_is_one_run() {
-    for run in [run, run_transactions] {
+    for run in [run, run_transactions, run_vanishing_transactions] {
         let of = |seed| run(seed).unwrap_or_else(|report| panic!("{report}"));
         assert_eq!(of(7), of(7));
         assert_ne!(of(7).fingerprint, of(8).fingerprint);

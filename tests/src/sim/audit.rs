@@ -1,8 +1,10 @@
 //! Readers of what transactions leave: one that follows a topic while it is written, and the check of everything.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
+use pelton_model::ErrorCode;
 use pelton_protocol::codec::Str;
 use pelton_protocol::message::fetch::{
     FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData,
@@ -10,7 +12,8 @@ use pelton_protocol::message::fetch::{
 
 use super::bench::{Bench, Topic};
 use super::client::{Link, Lost};
-use super::ledger::Column;
+use super::consumer::may_begin_later;
+use super::ledger::{Column, Followed, Left};
 use super::oracle::Place;
 use super::records::{committed_records, end_of, records};
 use super::transactional::{self, Stream};
@@ -36,12 +39,27 @@ struct Reader<'a> {
     wants: Wants,
     positions: Vec<i64>,
     columns: Vec<Column>,
+    /// Where each partition began when its records had gone from under the reader.
+    starts: Vec<i64>,
+    /// What was passed over then.
+    skipped: Vec<Vec<Range<i64>>>,
+    /// Bytes of the batches read.
+    bytes: Vec<u64>,
 }
 
 impl<'a> Reader<'a> {
     fn new(bench: &'a Bench, topic: &'a Topic, wants: Wants) -> Self {
         let count = usize::try_from(topic.partitions).unwrap();
-        Self { bench, topic, wants, positions: vec![0; count], columns: vec![Vec::new(); count] }
+        Self {
+            bench,
+            topic,
+            wants,
+            positions: vec![0; count],
+            columns: vec![Vec::new(); count],
+            starts: vec![0; count],
+            skipped: vec![Vec::new(); count],
+            bytes: vec![0; count],
+        }
     }
 
     fn isolation_level(&self) -> i8 {
@@ -80,8 +98,28 @@ impl<'a> Reader<'a> {
         let version = i16::try_from(version).unwrap();
         let answer: FetchResponse = link.call(version, &request, wait_ms + 60_000).await?;
         assert_eq!(answer.error_code, 0, "Fetch of {}", self.topic.name);
-        let mut answers = answer.responses.into_iter().flat_map(|topic| topic.partitions);
-        answers.try_for_each(|data| self.take_in(data))
+        for data in answer.responses.into_iter().flat_map(|topic| topic.partitions) {
+            let has_gone = data.error_code == ErrorCode::OffsetOutOfRange.code();
+            if has_gone && may_begin_later(self.topic.kind) {
+                self.skip(link, data.partition_index).await?;
+            } else {
+                self.take_in(data)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on at the start.
+    async fn skip(&mut self, link: &mut Link, partition: i32) -> Result<(), Lost> {
+        let start = self.bench.begin(link, self.topic, partition).await?;
+        let index = usize::try_from(partition).unwrap();
+        let position = &mut self.positions[index];
+        if *position < start {
+            self.skipped[index].push(*position..start);
+            self.starts[index] = start;
+            *position = start;
+        }
+        Ok(())
     }
 
     fn take_in(&mut self, data: PartitionData) -> Result<(), Lost> {
@@ -113,6 +151,7 @@ impl<'a> Reader<'a> {
             self.columns[index].push((offset, id));
         }
         self.positions[index] = end_of(bytes).unwrap_or(0).max(position);
+        self.bytes[index] += bytes.len() as u64;
         Ok(())
     }
 
@@ -140,8 +179,10 @@ pub async fn follow(bench: Rc<Bench>, topic: Topic, wants: Wants) {
     let mut reader = Reader::new(&bench, &topic, wants);
     reader.run(|| bench.producing.get() == 0).await;
     if wants == Wants::Committed {
-        for (partition, column) in (0..).zip(reader.columns) {
-            bench.ledger.borrow_mut().followed((topic.id, partition), column);
+        let read = reader.columns.into_iter().zip(reader.skipped);
+        for (partition, (records, skipped)) in (0..).zip(read) {
+            let followed = Followed { place: (topic.id, partition), records, skipped };
+            bench.ledger.borrow_mut().followed(followed);
         }
     }
 }
@@ -162,15 +203,19 @@ pub async fn check(bench: Rc<Bench>, streams: Rc<Vec<Rc<Stream>>>) {
     for topic in &*topics {
         let mut reader = Reader::new(&bench, topic, Wants::Committed);
         reader.run(|| true).await;
-        for (partition, column) in (0..).zip(reader.columns) {
-            all.insert((topic.id, partition), column);
+        for (index, records) in reader.columns.into_iter().enumerate() {
+            let (kind, start, bytes) = (topic.kind, reader.starts[index], reader.bytes[index]);
+            let left = Left { kind, start, bytes, records };
+            all.insert((topic.id, i32::try_from(index).unwrap()), left);
         }
     }
     let mut offsets = Vec::new();
     for stream in &*streams {
         offsets.push(transactional::offsets(&bench, stream).await);
     }
-    let count = bench.ledger.borrow_mut().check(&all, &offsets);
+    let verdict = bench.ledger.borrow_mut().check(&all, &offsets, &bench.oracle.borrow());
+    let count = verdict.committed;
+    bench.oracle.borrow_mut().went(verdict.vanished);
     bench.world.note(|| format!("{count} committed transactions are checked"));
     bench.committed.set(count);
 }

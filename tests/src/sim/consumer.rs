@@ -220,7 +220,9 @@ fn take_in(bench: &Bench, topic: &Topic, data: &PartitionData, positions: &mut [
     Taken::Well
 }
 
-fn may_begin_later(kind: Kind) -> bool {
+/// Whether a topic's start moves.
+#[must_use]
+pub fn may_begin_later(kind: Kind) -> bool {
     match kind {
         Kind::Deleting | Kind::Retained(_) => true,
         Kind::Whole | Kind::Compacted => false,

@@ -177,6 +177,24 @@ impl Oracle {
         self.vanished
     }
 
+    /// The largest start that somebody has asked for.
+    #[must_use]
+    pub fn asked_start(&self, place: Place) -> i64 {
+        self.facts.get(&place).map_or(0, |facts| facts.asked_start)
+    }
+
+    /// Where a record is, or was, as far as anybody was told.
+    #[must_use]
+    pub fn place_of(&self, id: RecordId) -> Option<(Place, i64)> {
+        let mut places = self.facts.iter();
+        places.find_map(|(&place, facts)| Some((place, *facts.offset_of.get(&id)?)))
+    }
+
+    /// So many records were told of and are not there any more, as a check found.
+    pub fn went(&mut self, count: u64) {
+        self.vanished += count;
+    }
+
     /// Compares the whole of a partition with the facts.
     ///
     /// # Panics
@@ -227,11 +245,12 @@ impl Oracle {
             }
         }
         let told = facts.by_offset.len();
-        self.vanished += u64::try_from(told.saturating_sub(records.len())).expect("a count");
+        self.went(u64::try_from(told.saturating_sub(records.len())).expect("a count"));
     }
 }
 
 /// The largest offset of each key.
-fn newest_of_keys(records: &[(i64, RecordId)]) -> BTreeMap<u32, i64> {
+#[must_use]
+pub fn newest_of_keys(records: &[(i64, RecordId)]) -> BTreeMap<u32, i64> {
     records.iter().map(|&(offset, id)| (key_of(id), offset)).collect()
 }

@@ -80,6 +80,14 @@ pub fn run_transactions(seed: u64) -> Result<Summary, String> {
     run_with(seed, Cuts::of(seed), Theme::Transactions)
 }
 
+/// As [`run_transactions`], with topics of which records go.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_vanishing_transactions(seed: u64) -> Result<Summary, String> {
+    run_with(seed, Cuts::of(seed), Theme::VanishingTransactions)
+}
+
 /// As [`run`], with records synced before they are acknowledged, and a power cut for every kill: what was acknowledged or seen must
 /// then be there all the same.
 ///
@@ -111,6 +119,24 @@ enum Theme {
     Vanishing,
     /// Transactions.
     Transactions,
+    /// Transactions in topics of which records go.
+    VanishingTransactions,
+}
+
+impl Theme {
+    fn has_transactions(self) -> bool {
+        match self {
+            Self::Plain | Self::Vanishing => false,
+            Self::Transactions | Self::VanishingTransactions => true,
+        }
+    }
+
+    fn has_vanishing(self) -> bool {
+        match self {
+            Self::Plain | Self::Transactions => false,
+            Self::Vanishing | Self::VanishingTransactions => true,
+        }
+    }
 }
 
 fn run_with(seed: u64, cuts: Cuts, theme: Theme) -> Result<Summary, String> {
@@ -230,7 +256,7 @@ impl Simulation {
     }
 
     fn run(mut self) -> Summary {
-        if self.plan.theme == Theme::Transactions {
+        if self.plan.theme.has_transactions() {
             self.start_transactions();
         } else {
             self.start_clients();
@@ -276,10 +302,10 @@ impl Simulation {
             // Consumers go on while this counts.
             bench.producing.set(bench.producing.get() + 1);
             self.bench.start(async move {
-                let (kind, configs) = match theme {
-                    Theme::Vanishing => vanish::draw(&bench),
-                    Theme::Plain | Theme::Transactions if rolls => (Kind::Whole, QUICK.to_vec()),
-                    Theme::Plain | Theme::Transactions => (Kind::Whole, Vec::new()),
+                let (kind, configs) = match (theme.has_vanishing(), rolls) {
+                    (true, _) => vanish::draw(&bench),
+                    (false, true) => (Kind::Whole, QUICK.to_vec()),
+                    (false, false) => (Kind::Whole, Vec::new()),
                 };
                 let topic = bench.create_topic(&name, partitions, &configs).await;
                 let topic = Topic { kind, ..topic };
@@ -292,15 +318,21 @@ impl Simulation {
 
     fn start_transactions(&self) {
         let (bench, streams) = (Rc::clone(&self.bench), Rc::clone(&self.streams));
-        let count = self.plan.topics;
+        let (count, vanishes) = (self.plan.topics, self.plan.theme.has_vanishing());
         bench.producing.set(bench.producing.get() + 1);
         self.bench.start(async move {
             let mut topics = Vec::new();
             for index in 0..count {
                 let partitions = bench.world.draw(|r| i32::try_from(r.between(1, 3)).unwrap());
-                let configs = if bench.chance(50) { QUICK.to_vec() } else { Vec::new() };
+                let rolls = bench.chance(50);
+                let (kind, configs) = match (vanishes, rolls) {
+                    (true, _) => vanish::draw_for_transactions(&bench),
+                    (false, true) => (Kind::Whole, QUICK.to_vec()),
+                    (false, false) => (Kind::Whole, Vec::new()),
+                };
                 let name = format!("ledger-{index}");
-                topics.push(bench.create_topic(&name, partitions, &configs).await);
+                let topic = bench.create_topic(&name, partitions, &configs).await;
+                topics.push(Topic { kind, ..topic });
             }
             let topics = Rc::new(topics);
             for key_type in [0, 1] {
@@ -310,6 +342,9 @@ impl Simulation {
                 let wants = if bench.chance(30) { Wants::Everything } else { Wants::Committed };
                 for wants in [wants, Wants::Committed] {
                     bench.start(audit::follow(Rc::clone(&bench), topic.clone(), wants));
+                }
+                if topic.kind == Kind::Deleting {
+                    bench.start(vanish::delete_records(Rc::clone(&bench), topic.clone()));
                 }
             }
             for _ in 0..bench.world.draw(|random| random.between(1, 3)) {
@@ -479,7 +514,7 @@ impl Simulation {
             self.bench.start(consumer::check_whole(Rc::clone(&self.bench), topic.clone()));
         }
         let bench = Rc::clone(&self.bench);
-        if self.plan.theme == Theme::Transactions {
+        if self.plan.theme.has_transactions() {
             let streams = Rc::new(self.streams.borrow().clone());
             bench.start(audit::check(Rc::clone(&bench), streams));
         }
@@ -543,7 +578,7 @@ fn settings(random: &mut Random, plan: &Plan) -> Settings {
         let interval = random.between(1_000, 3_000).to_string();
         config.insert("log.flush.offset.checkpoint.interval.ms".to_owned(), interval);
     }
-    if plan.theme == Theme::Vanishing {
+    if plan.theme.has_vanishing() {
         let often = [
             ("log.retention.check.interval.ms", "300"),
             ("log.cleaner.backoff.ms", "200"),
@@ -551,7 +586,17 @@ fn settings(random: &mut Random, plan: &Plan) -> Settings {
         ];
         config.extend(often.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
-    if plan.theme == Theme::Transactions {
+    if plan.theme == Theme::VanishingTransactions {
+        // So that what coordinators write is compacted, too: a segment holds few batches.
+        let index_bytes = [48, 96, 480][random.index(3)].to_string();
+        let set = [
+            ("log.index.size.max.bytes", index_bytes.as_str()),
+            ("log.index.interval.bytes", "0"),
+            ("log.cleaner.min.cleanable.ratio", "0.01"),
+        ];
+        config.extend(set.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+    if plan.theme.has_transactions() {
         let few = audit::COORDINATOR_PARTITIONS.to_string();
         let set = [
             ("offsets.topic.num.partitions", few.clone()),

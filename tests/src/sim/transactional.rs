@@ -31,11 +31,11 @@ use pelton_protocol::message::txn_offset_commit::{
     TxnOffsetCommitResponse,
 };
 
-use super::bench::{Bench, PATIENCE_MS, Topic};
+use super::bench::{Bench, Kind, PATIENCE_MS, Topic};
 use super::client::{Link, Lost};
 use super::oracle::RecordId;
 use super::producer::{data, request};
-use super::records::{Stamp, batch};
+use super::records::{Stamp, batch, keyed_batch};
 
 /// Of a hundred requests, those that come twice, and those whose answer is lost.
 const DOUBLED_PERCENT: u64 = 4;
@@ -375,7 +375,11 @@ impl<'a> Session<'a> {
                     is_transactional: true,
                 };
                 *next += i32::try_from(ids.len()).unwrap();
-                let bytes = batch(ids, Some(stamp), 20, Compression::None);
+                let build = match topic.kind {
+                    Kind::Compacted => keyed_batch,
+                    Kind::Whole | Kind::Deleting | Kind::Retained(_) => batch,
+                };
+                let bytes = build(ids, Some(stamp), 20, Compression::None);
                 parts.push(Part { partition: *partition, ids: ids.clone(), bytes });
             }
             if !parts.is_empty() {

@@ -37,6 +37,20 @@ pub fn draw(bench: &Bench) -> (Kind, Configs) {
     (kind, configs)
 }
 
+/// As [`draw`], for a topic of transactions: some stay whole, and markers may go as soon as the records of their transaction have gone.
+#[must_use]
+pub fn draw_for_transactions(bench: &Bench) -> (Kind, Configs) {
+    if bench.chance(20) {
+        return (Kind::Whole, Vec::new());
+    }
+    let (kind, mut configs) = draw(bench);
+    if kind == Kind::Compacted {
+        let kept_ms = bench.world.draw(|random| ["0", "500", "86400000"][random.index(3)]);
+        configs.push(("delete.retention.ms", kept_ms));
+    }
+    (kind, configs)
+}
+
 /// Deletes records of a topic as long as there are producers: below an offset that is known, or all.
 pub async fn delete_records(bench: Rc<Bench>, topic: Topic) {
     while bench.producing.get() > 0 {
