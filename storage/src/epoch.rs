@@ -96,7 +96,7 @@ impl EpochCache {
     /// is answered with itself and the first known start.
     #[must_use]
     pub fn end_offset_for(&self, asked: LeaderEpoch, log_end: Offset) -> Option<EpochEnd> {
-        if asked.0 < 0 {
+        if asked == LeaderEpoch::NONE {
             return None;
         }
         let latest = self.entries.last()?;
@@ -162,6 +162,7 @@ mod tests {
             assert_eq!(found, expected, "asked {asked}");
         }
         check(-1, None);
+        check(-2, Some((-2, 10)));
         check(0, Some((0, 10)));
         check(2, Some((2, 20)));
         check(3, Some((2, 20)));

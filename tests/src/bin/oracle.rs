@@ -21,7 +21,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let mut run = Run::new(plan, now_ms().unsigned_abs() / 1000);
+    let mut run = Run::new(plan, now_ms().unsigned_abs());
     let ended = run.go();
     println!("{}", run.summary());
     match ended {

@@ -7,8 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use kafka_protocol::messages::ApiKey;
+
 use super::step::{Outcome, Step};
-use super::value::Value;
+use super::value::{Value, has_code};
 
 /// One field that differs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +29,17 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { api, path, kafka, pelton } = self;
         write!(f, "{api} {path}: Kafka {kafka}, Pelton {pelton}")
+    }
+}
+
+impl Difference {
+    /// Whether one broker may have done what the other has not: nothing after it can be compared.
+    #[must_use]
+    pub fn parts(&self) -> bool {
+        let is_granted = |code: &str| code == "None";
+        self.path.is_empty()
+            || self.path.ends_with("error_code")
+                && is_granted(&self.kafka) != is_granted(&self.pelton)
     }
 }
 
@@ -61,6 +74,7 @@ const SHOWN_CHARS: usize = 100;
 pub fn differences(step: &Step, kafka: &Outcome, pelton: &Outcome) -> Vec<Difference> {
     let mut found = Vec::new();
     match (kafka, pelton) {
+        (Outcome::Answer(..), Outcome::Answer(..)) if step.repeats_transaction() => {}
         (Outcome::Answer(kafka, _), Outcome::Answer(pelton, _)) => {
             values(String::new(), kafka, pelton, &mut found);
         }
@@ -69,6 +83,9 @@ pub fn differences(step: &Step, kafka: &Outcome, pelton: &Outcome) -> Vec<Differ
     }
     if found.iter().any(|(path, ..)| path.ends_with("error_code")) {
         found.retain(|(path, ..)| path.ends_with("error_code"));
+    }
+    if step.api == ApiKey::Produce && is_spoiled(kafka, pelton) {
+        found.iter_mut().for_each(|(path, ..)| path.insert_str(0, "(with a corrupt batch) "));
     }
     let api = format!("{:?}", step.api);
     let difference = |(path, kafka, pelton): (String, String, String)| Difference {
@@ -81,6 +98,17 @@ pub fn differences(step: &Step, kafka: &Outcome, pelton: &Outcome) -> Vec<Differ
     found.sort();
     found.dedup();
     found
+}
+
+/// Whether Kafka calls every partition of a Produce corrupt, and Pelton the one that is, or the topic of one that it has not looked at.
+fn is_spoiled(kafka: &Outcome, pelton: &Outcome) -> bool {
+    let (Outcome::Answer(kafka, _), Outcome::Answer(pelton, _)) = (kafka, pelton) else {
+        return false;
+    };
+    const CORRUPT: i64 = 2;
+    const UNJUDGED: [i64; 2] = [3, 100];
+    let has_it = has_code(pelton, |code| code == CORRUPT || UNJUDGED.contains(&code));
+    has_it && has_code(kafka, |code| code == CORRUPT) && !has_code(kafka, |code| code != CORRUPT)
 }
 
 /// An outcome in a few words: of an answer whether it refuses anything.
@@ -196,7 +224,7 @@ fn join(before: Value, item: &Value) -> Entry {
     let Value::Struct(fields) = before else { return Entry::Repeated };
     let mut is_joined = false;
     let joined = fields.into_iter().map(|(name, value)| match (value, item.get(name)) {
-        (Value::List(before), Some(Value::List(more))) => {
+        (Value::List(before), Some(Value::List(more))) if holds_partitions(name) => {
             is_joined = true;
             (name, Value::List([&before[..], more].concat()))
         }
@@ -204,6 +232,11 @@ fn join(before: Value, item: &Value) -> Entry {
     });
     let joined = Value::Struct(joined.collect());
     if is_joined { Entry::One(joined) } else { Entry::Repeated }
+}
+
+/// Whether an array tells of a topic's partitions.
+fn holds_partitions(field: &str) -> bool {
+    field.starts_with("partition") || field == "results_by_partition"
 }
 
 /// Whether an element has a name and arrays, and these are empty.
@@ -217,7 +250,8 @@ fn is_hollow(item: &Value) -> bool {
 
 /// An element's name in a path: settings and features are named, what the sequence made up is not.
 fn place(name: &str) -> String {
-    let is_setting = name.contains('.') && !name.contains('~') && !name.contains('{');
+    let is_setting =
+        name.trim_matches(['"', '.']).contains('.') && !name.contains('~') && !name.contains('{');
     if is_setting { format!("[{}]", name.trim_matches('"')) } else { "[]".to_owned() }
 }
 

@@ -9,6 +9,7 @@ use kafka_protocol::messages::ApiKey;
 use pelton_protocol::api;
 use pelton_protocol::codec::{Field, Kind, Table};
 
+use super::flows;
 use super::step::{Damage, Step};
 use super::usual::Usual;
 use super::value::{self, Value};
@@ -17,17 +18,24 @@ use crate::sim::random::Random;
 /// How many requests follow a sequence's beginning, at most.
 const STEPS_MAX: u64 = 12;
 
+/// How often a whole flow stands in place of one request, and how often a request is meant to be granted.
+const FLOWS_PERCENT: u64 = 12;
+const CAREFUL_PERCENT: u64 = 50;
+
 type Weights = &'static [(ApiKey, u64)];
 
 /// What a sequence is about.
 struct Theme {
     begin: fn(&mut Usual) -> Vec<Step>,
+    /// What a client of that kind does, all of it granted where nothing odd went before.
+    flow: fn(&mut Usual) -> Vec<Step>,
     apis: Weights,
 }
 
 static THEMES: [Theme; 7] = [
     Theme {
         begin: |_| Vec::new(),
+        flow: flows::topics,
         apis: &[
             (ApiKey::CreateTopics, 6),
             (ApiKey::DeleteTopics, 3),
@@ -40,6 +48,7 @@ static THEMES: [Theme; 7] = [
     },
     Theme {
         begin: begin_records,
+        flow: flows::records,
         apis: &[
             (ApiKey::Produce, 8),
             (ApiKey::Fetch, 6),
@@ -53,6 +62,7 @@ static THEMES: [Theme; 7] = [
     },
     Theme {
         begin: begin_transaction,
+        flow: flows::transaction,
         apis: &[
             (ApiKey::AddPartitionsToTxn, 5),
             (ApiKey::AddOffsetsToTxn, 2),
@@ -72,6 +82,7 @@ static THEMES: [Theme; 7] = [
     },
     Theme {
         begin: begin_classic_group,
+        flow: flows::classic,
         apis: &[
             (ApiKey::JoinGroup, 4),
             (ApiKey::SyncGroup, 4),
@@ -90,6 +101,7 @@ static THEMES: [Theme; 7] = [
     },
     Theme {
         begin: begin_consumer_group,
+        flow: flows::consumer,
         apis: &[
             (ApiKey::ConsumerGroupHeartbeat, 8),
             (ApiKey::ConsumerGroupDescribe, 4),
@@ -106,6 +118,7 @@ static THEMES: [Theme; 7] = [
     },
     Theme {
         begin: begin_records,
+        flow: flows::configs,
         apis: &[
             (ApiKey::DescribeConfigs, 4),
             (ApiKey::AlterConfigs, 4),
@@ -116,6 +129,7 @@ static THEMES: [Theme; 7] = [
     },
     Theme {
         begin: begin_records,
+        flow: flows::cluster,
         apis: &[
             (ApiKey::DescribeCluster, 2),
             (ApiKey::DescribeQuorum, 2),
@@ -143,6 +157,10 @@ pub fn sequence(seed: u64) -> Vec<Step> {
     let theme = &THEMES[usual.random.index(THEMES.len())];
     let mut steps = (theme.begin)(&mut usual);
     for _ in 0..usual.random.between(3, STEPS_MAX) {
+        if usual.random.percent(FLOWS_PERCENT) {
+            steps.extend((theme.flow)(&mut usual));
+            continue;
+        }
         let api = pick(&mut usual.random, theme.apis);
         steps.push(step(&mut usual, api));
     }
@@ -174,7 +192,11 @@ fn pick(random: &mut Random, weights: Weights) -> ApiKey {
 fn step(usual: &mut Usual, api: ApiKey) -> Step {
     let row = api::row(api as i16).expect("themes name APIs that are served");
     let version = usual.random.between(row.min as u64, row.max as u64) as i16;
+    usual.is_careful = usual.random.percent(CAREFUL_PERCENT);
     let mut step = usual.step(api, version);
+    if std::mem::take(&mut usual.is_careful) {
+        return step;
+    }
     let mutations = [0, 0, 0, 0, 0, 1, 1, 1, 2, 3][usual.random.index(10)];
     for _ in 0..mutations {
         let table = value::table(value::target(api as i16, "Request"));
@@ -257,7 +279,7 @@ fn mutate_value(
 fn begin_records(usual: &mut Usual) -> Vec<Step> {
     let mut steps = vec![usual.create_topics()];
     if usual.random.percent(50) {
-        steps.push(usual.step(ApiKey::InitProducerId, 4));
+        steps.push(usual.careful(ApiKey::InitProducerId, 4));
     }
     steps
 }
@@ -266,27 +288,19 @@ fn begin_transaction(usual: &mut Usual) -> Vec<Step> {
     let version = usual.random.between(0, 5) as i16;
     let topics = usual.create_topics();
     usual.is_transactional = true;
-    let mut steps = vec![topics, usual.step(ApiKey::InitProducerId, version)];
+    usual.transaction = "~x0".to_owned();
+    let mut steps = vec![topics, usual.careful(ApiKey::InitProducerId, version)];
     if usual.random.percent(60) {
-        steps.push(usual.step(ApiKey::AddPartitionsToTxn, 3));
-        steps.push(usual.step(ApiKey::Produce, 11));
+        steps.extend(flows::transaction(usual));
     }
     steps
 }
 
 fn begin_classic_group(usual: &mut Usual) -> Vec<Step> {
-    let topics = usual.create_topics();
-    if usual.random.percent(20) {
-        return vec![topics];
+    let mut steps = vec![usual.create_topics()];
+    if usual.random.percent(80) {
+        steps.extend(flows::classic(usual));
     }
-    let version = usual.random.between(0, 9) as i16;
-    usual.group = "~g0".to_owned();
-    usual.actor = 0;
-    let mut steps = vec![topics, usual.same(ApiKey::JoinGroup, version)];
-    if version >= 4 {
-        steps.push(usual.same(ApiKey::JoinGroup, version));
-    }
-    steps.push(usual.same(ApiKey::SyncGroup, version.min(5)));
     steps
 }
 
@@ -295,8 +309,5 @@ fn begin_consumer_group(usual: &mut Usual) -> Vec<Step> {
     usual.is_consumer = true;
     usual.group = "~c0".to_owned();
     usual.actor = 0;
-    let mut join = usual.same(ApiKey::ConsumerGroupHeartbeat, 1);
-    join.body.set("member_epoch", Value::Int(0));
-    join.body.set("member_id", Value::text("~m0"));
-    vec![topics, join]
+    vec![topics, flows::join_consumer(usual)]
 }

@@ -86,6 +86,10 @@ impl Mask<'_> {
     #[must_use]
     pub fn apply(&self, request: &Value, answer: &Value) -> Value {
         let names_topics = request.each("topics").next().is_some();
+        if self.api == ApiKey::DescribeTopicPartitions && !names_topics {
+            // The first partitions of all topics: which they are depends on what other sequences left.
+            return Value::Null;
+        }
         self.value("", answer, self.api != ApiKey::Metadata || !names_topics)
     }
 

@@ -13,6 +13,7 @@
 
 pub mod compare;
 pub mod findings;
+pub mod flows;
 pub mod generate;
 pub mod mask;
 pub mod records;

@@ -3,7 +3,7 @@
 //! Source: Kafka's record batch format, version 2.
 
 use super::value::Value;
-use crate::batch::{Batch, Record, now_ms, old_message};
+use crate::batch::{Batch, Record, old_message};
 
 /// What is wrong with a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,14 +88,14 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// The bytes, with the producer's id and epoch as the broker gave them.
+    /// The bytes, with the producer's id and epoch as the broker gave them, of records of the time `now`.
     #[must_use]
-    pub fn build(&self, producer: Option<(i64, i16)>) -> Vec<u8> {
+    pub fn build(&self, producer: Option<(i64, i16)>, now: i64) -> Vec<u8> {
         if self.defect == Defect::OldMagic {
             return old_message(1);
         }
         let mut batch = Batch::of(self.records);
-        batch.base_timestamp = now_ms();
+        batch.base_timestamp = now;
         if let Some((id, epoch)) = producer {
             batch = batch.by(id, epoch.wrapping_add(self.epoch_step), self.sequence);
         }

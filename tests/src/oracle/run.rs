@@ -1,8 +1,9 @@
 //! A run: sequences one after another, differences by kind, progress and summary.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -14,10 +15,14 @@ use super::generate;
 use super::shrink::shrink;
 use super::side::{Down, Side};
 use super::step::{Outcome, Step};
-use super::value::Value;
+use super::value::{Value, has_code};
 
-/// How often a difference's sequence is played to make it small, and for how long.
-const SHRINK_BUDGET: (usize, Duration) = (150, Duration::from_secs(8));
+/// How often a kind's sequence is played to make it small, and for how long.
+const SHRINK_BUDGET: (usize, Duration) = (80, Duration::from_secs(8));
+/// So many kinds are made small in one run; further ones are shown as they were found.
+const SHRUNK_KINDS_MAX: usize = 40;
+/// How often progress is told where nobody looks at a terminal.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
 /// How long the brokers may take until their coordinators serve.
 const WARM_UP: Duration = Duration::from_secs(60);
 
@@ -41,6 +46,15 @@ struct Kind {
     is_allowed: bool,
 }
 
+/// What became of the requests of an API, as Kafka has it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    sent: usize,
+    answered: usize,
+    /// Answered without any error code.
+    granted: usize,
+}
+
 /// A run under way.
 #[derive(Debug)]
 pub struct Run {
@@ -48,8 +62,10 @@ pub struct Run {
     /// Tells this run's names from another's on the same brokers.
     nonce: u64,
     played: u64,
-    requests: BTreeMap<i16, usize>,
-    answers: BTreeMap<i16, usize>,
+    begun: Instant,
+    told: Instant,
+    done: u64,
+    tallies: BTreeMap<i16, Tally>,
     kinds: BTreeMap<String, Kind>,
     unsteady: BTreeMap<String, usize>,
     findings: Findings,
@@ -63,8 +79,10 @@ impl Run {
             plan,
             nonce,
             played: 0,
-            requests: BTreeMap::new(),
-            answers: BTreeMap::new(),
+            begun: Instant::now(),
+            told: Instant::now(),
+            done: 0,
+            tallies: BTreeMap::new(),
             kinds: BTreeMap::new(),
             unsteady: BTreeMap::new(),
             findings: Findings::committed(),
@@ -77,10 +95,11 @@ impl Run {
     /// When a broker cannot be reached, or has gone.
     pub fn go(&mut self) -> Result<bool, Down> {
         self.warm_up()?;
-        let begun = Instant::now();
+        self.begun = Instant::now();
         for place in 0..self.plan.sequences {
             self.sequence(self.plan.seed.wrapping_add(place))?;
-            self.progress(place + 1, begun);
+            self.done = place + 1;
+            self.progress("");
         }
         eprintln!();
         Ok(self.kinds.values().all(|kind| kind.is_allowed))
@@ -135,19 +154,24 @@ impl Run {
         let steps = generate::sequence(seed);
         let outcomes = self.play(&steps)?;
         for (step, kafka) in steps.iter().zip(&outcomes.0) {
-            *self.requests.entry(step.api as i16).or_default() += 1;
-            let is_answer = matches!(kafka, Outcome::Answer(..));
-            *self.answers.entry(step.api as i16).or_default() += usize::from(is_answer);
+            let tally = self.tallies.entry(step.api as i16).or_default();
+            tally.sent += 1;
+            if let Outcome::Answer(_, answer) = kafka {
+                tally.answered += 1;
+                tally.granted += usize::from(!has_code(answer, |code| code != 0));
+            }
         }
         let found = all_differences(&steps, &outcomes);
-        if found.is_empty() {
-            return Ok(());
-        }
-        let again = self.play(&steps)?;
-        let again = all_differences(&steps, &again);
-        for difference in found {
-            if again.contains(&difference) {
-                self.count(seed, &steps, difference)?;
+        let is_new = |(_, difference): &(usize, Difference)| {
+            !self.kinds.contains_key(&difference.to_string()) && !self.findings.allow(difference)
+        };
+        let again = match found.iter().any(is_new) {
+            true => all_differences(&steps, &self.play(&steps)?),
+            false => found.clone(),
+        };
+        for (place, difference) in found {
+            if again.iter().any(|(_, other)| *other == difference) {
+                self.count(seed, &steps[..=place], &difference)?;
             } else {
                 *self.unsteady.entry(difference.to_string()).or_default() += 1;
             }
@@ -155,48 +179,64 @@ impl Run {
         Ok(())
     }
 
-    fn count(&mut self, seed: u64, steps: &[Step], difference: Difference) -> Result<(), Down> {
-        let name = difference.to_string();
+    /// Counts a difference; one of a new kind is shown, unless it is meant.
+    fn count(&mut self, seed: u64, steps: &[Step], of: &Difference) -> Result<(), Down> {
+        let name = of.to_string();
         if let Some(kind) = self.kinds.get_mut(&name) {
             kind.count += 1;
             return Ok(());
         }
-        let is_allowed = self.findings.allow(&difference);
-        if !is_allowed {
-            println!("\n{}", self.example(seed, steps, &difference)?);
-        }
+        let is_allowed = self.findings.allow(of);
         self.kinds.insert(name, Kind { count: 1, is_allowed });
+        if !is_allowed {
+            let shown = self.kinds.values().filter(|kind| !kind.is_allowed).count();
+            let steps = steps.to_vec();
+            let small = if shown > SHRUNK_KINDS_MAX { steps } else { self.smallest(steps, of)? };
+            println!("\n{}", self.example(seed, &small, of)?);
+        }
         Ok(())
     }
 
-    /// The smallest case of a difference, with both answers.
-    fn example(&mut self, seed: u64, steps: &[Step], of: &Difference) -> Result<String, Down> {
+    /// The smallest case of a difference.
+    fn smallest(&mut self, steps: Vec<Step>, of: &Difference) -> Result<Vec<Step>, Down> {
         let mut down = None;
         let begun = Instant::now();
-        let small = shrink(steps.to_vec(), SHRINK_BUDGET.0, |steps| {
+        let mut attempt = 0;
+        let small = shrink(steps, SHRINK_BUDGET.0, |steps| {
             if down.is_some() || begun.elapsed() > SHRINK_BUDGET.1 {
                 return false;
             }
+            attempt += 1;
+            let length = steps.len();
+            let (api, path) = (&of.api, &of.path);
+            self.progress(&format!(
+                "; shrinking {api} {path}: {length} requests, attempt {attempt}"
+            ));
             match self.play(steps) {
-                Ok(outcomes) => all_differences(steps, &outcomes).contains(of),
+                Ok(outcomes) => {
+                    all_differences(steps, &outcomes).iter().any(|(_, other)| other == of)
+                }
                 Err(gone) => {
                     down = Some(gone);
                     false
                 }
             }
         });
-        if let Some(gone) = down {
-            return Err(gone);
-        }
-        let (kafka, pelton) = self.play(&small)?;
+        down.map_or(Ok(small), Err)
+    }
+
+    /// A case with both answers.
+    fn example(&mut self, seed: u64, steps: &[Step], of: &Difference) -> Result<String, Down> {
+        let (kafka, pelton) = self.play(steps)?;
         let mut text = format!("{of}\n  seed {seed}\n");
-        for ((step, kafka), pelton) in small.iter().zip(&kafka).zip(&pelton) {
-            let same = differences(step, kafka, pelton).is_empty();
+        for ((step, kafka), pelton) in steps.iter().zip(&kafka).zip(&pelton) {
+            let found = differences(step, kafka, pelton);
             writeln!(text, "  {step}").expect("a string takes everything");
-            if same {
-                writeln!(text, "    both:   {}", clip(kafka)).expect("a string takes everything");
+            if found.iter().all(|difference| self.findings.allow(difference)) {
+                writeln!(text, "    both:   {}", clip(kafka, 200))
+                    .expect("a string takes everything");
             } else {
-                let (kafka, pelton) = (clip(kafka), clip(pelton));
+                let (kafka, pelton) = (clip(kafka, 900), clip(pelton, 900));
                 writeln!(text, "    Kafka:  {kafka}\n    Pelton: {pelton}")
                     .expect("a string takes everything");
             }
@@ -204,15 +244,27 @@ impl Run {
         Ok(text)
     }
 
-    fn progress(&self, done: u64, begun: Instant) {
-        let requests: usize = self.requests.values().sum();
+    /// Tells how far the run is: on a terminal always, elsewhere now and then.
+    fn progress(&mut self, doing: &str) {
+        let is_seen = std::io::stderr().is_terminal();
+        if !is_seen && self.told.elapsed() < TOLD_EVERY {
+            return;
+        }
+        self.told = Instant::now();
+        let requests: usize = self.tallies.values().map(|tally| tally.sent).sum();
         let new = self.kinds.values().filter(|kind| !kind.is_allowed).count();
-        eprint!(
-            "\r{done}/{} sequences, {requests} requests, {} kinds of difference, {new} not allowed, {} s ",
+        let line = format!(
+            "{}/{} sequences, {requests} requests, {} kinds of difference, {new} not allowed, {} s{doing}",
+            self.done,
             self.plan.sequences,
             self.kinds.len(),
-            begun.elapsed().as_secs()
+            self.begun.elapsed().as_secs()
         );
+        if is_seen {
+            eprint!("\r\x1b[K{line}");
+        } else {
+            eprintln!("{line}");
+        }
         // A terminal that is gone does not end the run.
         drop(std::io::stderr().flush());
     }
@@ -220,41 +272,71 @@ impl Run {
     /// What was asked, and what differed.
     #[must_use]
     pub fn summary(&self) -> String {
-        let mut text = String::from("requests (answered by Kafka) of each API:\n");
+        let mut text = String::from("requests of each API: sent, answered, granted by Kafka\n");
+        let mut row = |name: &str, tally: Tally| {
+            let Tally { sent, answered, granted } = tally;
+            text += &format!("  {name:<32} {sent:>6} {answered:>6} {granted:>6}\n");
+        };
+        let mut all = Tally::default();
         for api in generate::apis() {
-            let count = |of: &BTreeMap<i16, usize>| of.get(&(api as i16)).copied().unwrap_or(0);
-            let (sent, answered) = (count(&self.requests), count(&self.answers));
-            text += &format!("  {:<32} {sent:>6} ({answered})\n", format!("{api:?}"));
+            let tally = self.tallies.get(&(api as i16)).copied().unwrap_or_default();
+            row(&format!("{api:?}"), tally);
+            all.sent += tally.sent;
+            all.answered += tally.answered;
+            all.granted += tally.granted;
         }
+        row("all", all);
         for (title, allowed) in [("allowed by FINDINGS.md", true), ("not allowed", false)] {
             let kinds = self.kinds.iter().filter(|(_, kind)| kind.is_allowed == allowed);
-            let kinds: Vec<_> = kinds.collect();
-            text += &format!("differences {title}: {}\n", kinds.len());
-            for (name, kind) in kinds {
-                text += &format!("  {:>4} × {name}\n", kind.count);
-            }
+            let counts = kinds.map(|(name, kind)| (name.as_str(), kind.count));
+            table(&mut text, &format!("differences {title}"), counts);
         }
-        let unsteady: usize = self.unsteady.values().sum();
-        text += &format!("differences that did not come again: {unsteady}\n");
-        for (name, count) in &self.unsteady {
-            text += &format!("  {count:>4} × {name}\n");
-        }
+        let counts = self.unsteady.iter().map(|(name, count)| (name.as_str(), *count));
+        table(&mut text, "differences that did not come again", counts);
         text
     }
 }
 
-/// An outcome, as much of it as a reader takes in.
-fn clip(outcome: &Outcome) -> String {
-    let text = outcome.to_string();
-    if text.chars().count() > 600 { text.chars().take(600).chain(['…']).collect() } else { text }
+/// Kinds and how often each came, the most frequent first.
+fn table<'a>(text: &mut String, title: &str, counts: impl Iterator<Item = (&'a str, usize)>) {
+    let mut counts: Vec<_> = counts.collect();
+    counts.sort_by_key(|(_, count)| Reverse(*count));
+    let all: usize = counts.iter().map(|(_, count)| count).sum();
+    *text += &format!("{title}: {} kinds, {all} in all\n", counts.len());
+    for (name, count) in counts {
+        *text += &format!("  {count:>5} × {name}\n");
+    }
 }
 
-fn all_differences(steps: &[Step], outcomes: &(Vec<Outcome>, Vec<Outcome>)) -> Vec<Difference> {
-    let pairs = outcomes.0.iter().zip(&outcomes.1);
-    let each = steps.iter().zip(pairs);
-    let mut all: Vec<Difference> =
-        each.flat_map(|(step, (kafka, pelton))| differences(step, kafka, pelton)).collect();
-    all.sort();
-    all.dedup();
+/// An outcome, as much of it as a reader takes in.
+fn clip(outcome: &Outcome, chars_max: usize) -> String {
+    let text = outcome.to_string();
+    if text.chars().count() <= chars_max {
+        return text;
+    }
+    text.chars().take(chars_max).chain(['…']).collect()
+}
+
+/// Differences and the places of their steps, up to where the brokers part: what the one has done and the other has refused
+/// explains whatever follows.
+fn all_differences(
+    steps: &[Step],
+    outcomes: &(Vec<Outcome>, Vec<Outcome>),
+) -> Vec<(usize, Difference)> {
+    let mut all: Vec<(usize, Difference)> = Vec::new();
+    for (place, (step, (kafka, pelton))) in
+        steps.iter().zip(outcomes.0.iter().zip(&outcomes.1)).enumerate()
+    {
+        let found = differences(step, kafka, pelton);
+        let do_part = step.is_ambiguous(kafka) || found.iter().any(Difference::parts);
+        for difference in found {
+            if all.iter().all(|(_, other)| *other != difference) {
+                all.push((place, difference));
+            }
+        }
+        if do_part {
+            break;
+        }
+    }
     all
 }

@@ -1,51 +1,67 @@
 //! Makes a sequence that shows a difference small: fewer requests, then fewer fields and elements.
+//!
+//! Invariants:
+//! 1. Each cut is tried where the last one stood, not from the beginning again: so many attempts as the sequence has parts.
+//! 2. The last step stays: it is the one that shows the difference.
 
 use super::step::{Damage, Step};
 use super::value::Value;
 
-/// The smallest sequence found that `shows` the same; `budget` bounds how often it is asked.
+/// The smallest sequence found that `shows` the same; it is asked `attempts` times at most.
 pub fn shrink(
     steps: Vec<Step>,
-    mut budget: usize,
+    attempts: usize,
     mut shows: impl FnMut(&[Step]) -> bool,
 ) -> Vec<Step> {
-    let mut best = steps;
-    while let Some(smaller) = first(&best, &mut budget, &mut shows) {
-        best = smaller;
+    let mut left = attempts;
+    let mut ask = |candidate: &[Step]| {
+        let may_ask = left > 0;
+        left = left.saturating_sub(1);
+        may_ask && shows(candidate)
+    };
+    let mut best = fewer_steps(steps, &mut ask);
+    for place in (0..best.len()).rev() {
+        best = simpler_step(best, place, &mut ask);
     }
     best
 }
 
-fn first(
-    steps: &[Step],
-    budget: &mut usize,
-    shows: &mut impl FnMut(&[Step]) -> bool,
-) -> Option<Vec<Step>> {
-    candidates(steps).find(|candidate| {
-        let may_ask = *budget > 0;
-        *budget = budget.saturating_sub(1);
-        may_ask && shows(candidate)
-    })
+/// Takes steps out, half of them first, then quarters, in the end one by one.
+fn fewer_steps(mut best: Vec<Step>, ask: &mut impl FnMut(&[Step]) -> bool) -> Vec<Step> {
+    let mut chunk = best.len().saturating_sub(1);
+    while chunk > 0 {
+        let mut place = 0;
+        while place + 1 < best.len() {
+            let end = (place + chunk).min(best.len() - 1);
+            let candidate = [&best[..place], &best[end..]].concat();
+            if ask(&candidate) {
+                best = candidate;
+            } else {
+                place = end;
+            }
+        }
+        chunk /= 2;
+    }
+    best
 }
 
-/// Sequences that are a little smaller, the much smaller first.
-fn candidates(steps: &[Step]) -> impl Iterator<Item = Vec<Step>> {
-    let halves = (1..steps.len()).rev().filter(|_| steps.len() > 3).step_by(3);
-    let ends = halves.map(|end| steps[..end].to_vec()).collect::<Vec<_>>();
-    let without = (0..steps.len()).rev().map(move |place| {
-        let mut fewer = steps.to_vec();
-        fewer.remove(place);
-        fewer
-    });
-    let simpler = (0..steps.len()).rev().flat_map(move |place| {
-        let simpler = simpler_steps(&steps[place]).into_iter();
-        simpler.map(move |step| {
-            let mut changed = steps.to_vec();
-            changed[place] = step;
-            changed
-        })
-    });
-    ends.into_iter().rev().chain(without).chain(simpler).filter(|steps| !steps.is_empty())
+/// Makes one step simpler, as often as that shows the same.
+fn simpler_step(
+    mut best: Vec<Step>,
+    place: usize,
+    ask: &mut impl FnMut(&[Step]) -> bool,
+) -> Vec<Step> {
+    let mut at = 0;
+    while let Some(simpler) = simpler_steps(&best[place]).into_iter().nth(at) {
+        let mut candidate = best.clone();
+        candidate[place] = simpler;
+        if ask(&candidate) {
+            best = candidate;
+        } else {
+            at += 1;
+        }
+    }
+    best
 }
 
 fn simpler_steps(step: &Step) -> Vec<Step> {

@@ -7,6 +7,7 @@
 //!    a bounded time: only where it comes to rest is compared.
 //! 3. After a change of topics or settings the broker is waited for until it shows the change.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,7 +19,8 @@ use pelton_protocol::header::ResponseHeader;
 
 use super::mask::Mask;
 use super::step::{Damage, Outcome, Step};
-use super::value::{self, Value};
+use super::value::{self, Value, has_code};
+use crate::batch::now_ms;
 use crate::raw::{PROBE_CORRELATION, Raw, Reply, probe};
 use crate::wire;
 
@@ -30,6 +32,9 @@ const JOIN_PATIENCE: Duration = Duration::from_millis(250);
 const AGAIN: (usize, Duration) = (20, Duration::from_millis(100));
 /// How long a change of settings takes to be seen, where nothing tells that it is.
 const SETTLE: Duration = Duration::from_millis(60);
+
+/// The same where consumer groups are formed: their coordinator may take long to hear of a topic, and epochs tell when it did.
+const SETTLE_GROUPS: Duration = Duration::from_millis(500);
 
 /// A broker cannot be reached, or has died.
 #[derive(Debug)]
@@ -44,6 +49,10 @@ pub struct Side {
     /// Requests of joining members whose answers have not come, by connection: the step's place and the step.
     waiting: BTreeMap<usize, (usize, Step)>,
     learned: BTreeMap<String, Value>,
+    /// The time of the next batch, each a millisecond after the one before: which is the latest must not be chance.
+    batch_time: Cell<i64>,
+    /// How long new topics take to be known everywhere.
+    topics_settle: Duration,
 }
 
 impl Side {
@@ -52,7 +61,9 @@ impl Side {
     pub fn new(address: SocketAddr, prefix: &str) -> Self {
         let prefix = prefix.to_owned();
         let (connections, waiting) = (BTreeMap::new(), BTreeMap::new());
-        Self { address, prefix, connections, waiting, learned: BTreeMap::new() }
+        let (learned, batch_time) = (BTreeMap::new(), Cell::new(now_ms()));
+        let topics_settle = SETTLE;
+        Self { address, prefix, connections, waiting, learned, batch_time, topics_settle }
     }
 
     /// Plays a sequence; one outcome for each step.
@@ -61,6 +72,9 @@ impl Side {
     /// When the broker is gone.
     pub fn play(mut self, steps: &[Step]) -> Result<Vec<Outcome>, Down> {
         self.learn_node()?;
+        if steps.iter().any(|step| step.api == ApiKey::ConsumerGroupHeartbeat) {
+            self.topics_settle = SETTLE_GROUPS;
+        }
         let mut outcomes = vec![Outcome::Silence; steps.len()];
         for (place, step) in steps.iter().enumerate() {
             self.collect(step.actor, PATIENCE, &mut outcomes)?;
@@ -180,8 +194,11 @@ impl Side {
             }
             Value::Slot(slot) => self.slot(slot),
             Value::Batch(batches) => {
-                let bytes =
-                    batches.iter().flat_map(|spec| spec.build(self.producer(&spec.producer)));
+                let bytes = batches.iter().flat_map(|spec| {
+                    let now = self.batch_time.get();
+                    self.batch_time.set(now + 1);
+                    spec.build(self.producer(&spec.producer), now)
+                });
                 Value::Bytes(bytes.collect())
             }
             Value::Null | Value::Int(_) | Value::Float(_) | Value::Uuid(_) | Value::Bytes(_) => {
@@ -266,7 +283,15 @@ impl Side {
             return Ok(());
         }
         match step.api {
-            ApiKey::CreateTopics => self.wait_for_topics(&changed("topics"), 0),
+            ApiKey::CreateTopics => {
+                let topics = changed("topics");
+                self.wait_for_topics(&topics, 0)?;
+                if !topics.is_empty() {
+                    // Kafka's logs and its group coordinator learn of a topic after the metadata tells of it.
+                    std::thread::sleep(self.topics_settle);
+                }
+                Ok(())
+            }
             ApiKey::DeleteTopics => self.wait_for_topics(&changed("responses"), 3),
             ApiKey::CreatePartitions => {
                 std::thread::sleep(SETTLE);
@@ -275,6 +300,9 @@ impl Side {
             ApiKey::AlterConfigs | ApiKey::IncrementalAlterConfigs => {
                 std::thread::sleep(SETTLE);
                 Ok(())
+            }
+            ApiKey::EndTxn if answer.int("error_code") == Some(0) => {
+                self.wait_for_end(step.body.str("transactional_id").unwrap_or_default())
             }
             _ => Ok(()),
         }
@@ -300,15 +328,34 @@ impl Side {
         Ok(())
     }
 
-    /// Metadata of topics, on a connection of its own.
+    /// Waits until a transaction that ends has its markers where they belong.
+    fn wait_for_end(&mut self, id: &str) -> Result<(), Down> {
+        let ids = Value::List(vec![self.resolve(&Value::text(id))]);
+        let body = Value::Struct(vec![("transactional_ids", ids)]);
+        let step = Step::plain(ApiKey::DescribeTransactions, 0, 0, body);
+        for _ in 0..AGAIN.0 * 2 {
+            let Some(answer) = self.ask_aside(&step)? else { return Ok(()) };
+            if !answer.each("transaction_states").any(is_under_way) {
+                return Ok(());
+            }
+            std::thread::sleep(AGAIN.1 / 4);
+        }
+        Ok(())
+    }
+
+    /// Metadata of topics.
     fn metadata(&self, names: &[String]) -> Result<Option<Value>, Down> {
         let topic = |name: &String| Value::Struct(vec![("name", Value::text(name))]);
         let topics = ("topics", Value::List(names.iter().map(topic).collect()));
         let body = Value::Struct(vec![topics, ("allow_auto_topic_creation", Value::Int(0))]);
-        let step = Step::plain(ApiKey::Metadata, 12, 0, body);
+        self.ask_aside(&Step::plain(ApiKey::Metadata, 12, 0, body))
+    }
+
+    /// The answer to a request that is none of the sequence's, on a connection of its own.
+    fn ask_aside(&self, step: &Step) -> Result<Option<Value>, Down> {
         let mut connection = self.open()?;
         match connection.ask(&step.frame(&step.body)) {
-            Reply::Frame(frame) => Ok(read(&step, &frame).ok()),
+            Reply::Frame(frame) => Ok(read(step, &frame).ok()),
             Reply::Closed | Reply::Silence => Ok(None),
         }
     }
@@ -342,16 +389,14 @@ fn is_transient(step: &Step, answer: &Value) -> bool {
     let is_created = step.api == ApiKey::Metadata
         && (step.version < 4 || step.body.int("allow_auto_topic_creation") != Some(0))
         && answer.each("topics").any(|topic| topic.int("error_code") == Some(3));
-    step.damage == Damage::None && (is_created || has_code(answer, &TRANSIENT))
+    let is_ending = matches!(step.api, ApiKey::ListTransactions | ApiKey::DescribeTransactions)
+        && answer.each("transaction_states").any(is_under_way);
+    let is_busy = is_created || is_ending || has_code(answer, |code| TRANSIENT.contains(&code));
+    step.damage == Damage::None && is_busy
 }
 
-fn has_code(value: &Value, codes: &[i64]) -> bool {
-    match value {
-        Value::Struct(fields) => fields.iter().any(|(name, value)| match value {
-            Value::Int(code) => name.ends_with("error_code") && codes.contains(code),
-            other => has_code(other, codes),
-        }),
-        Value::List(items) => items.iter().any(|item| has_code(item, codes)),
-        _ => false,
-    }
+/// Whether a transaction's markers are still being written.
+fn is_under_way(transaction: &Value) -> bool {
+    let states = ["state", "transaction_state"].into_iter();
+    states.filter_map(|name| transaction.str(name)).any(|state| state.starts_with("Prepare"))
 }

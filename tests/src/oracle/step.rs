@@ -59,7 +59,35 @@ impl Step {
     /// Whether no answer is due: Produce with acks=0.
     #[must_use]
     pub fn is_mute(&self) -> bool {
-        self.api == ApiKey::Produce && self.body.int("acks") == Some(0)
+        self.api == ApiKey::Produce && self.body.int("acks").unwrap_or(0) == 0
+    }
+
+    /// Whether the brokers may have done different things without a word: a Produce that names a partition twice (Kafka takes one of
+    /// them, Pelton both), one without acks that was refused in part, and a transaction that is named twice.
+    #[must_use]
+    pub fn is_ambiguous(&self, outcome: &Outcome) -> bool {
+        if self.api != ApiKey::Produce {
+            return self.repeats_transaction();
+        }
+        if *outcome == Outcome::Closed {
+            return true;
+        }
+        let mut seen: Vec<(&Value, i64)> = Vec::new();
+        for topic in self.body.each("topic_data") {
+            let name = topic.get("name").or(topic.get("topic_id")).unwrap_or(&Value::Null);
+            for partition in topic.each("partition_data") {
+                seen.push((name, partition.int("index").unwrap_or(0)));
+            }
+        }
+        (1..seen.len()).any(|at| seen[..at].contains(&seen[at]))
+    }
+
+    /// Whether it adds partitions to one transaction twice: of the two Kafka takes one, with what the other says of it.
+    #[must_use]
+    pub fn repeats_transaction(&self) -> bool {
+        let transactions: Vec<&Value> = self.body.each("transactions").collect();
+        let id = |place: usize| transactions[place].get("transactional_id");
+        (1..transactions.len()).any(|at| (0..at).any(|before| id(before) == id(at)))
     }
 
     /// Whether the answer may wait for other members of the group.

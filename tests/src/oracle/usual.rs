@@ -1,5 +1,7 @@
 //! What fields usually hold, by their names, and what is odd for their kinds.
 
+use std::collections::BTreeMap;
+
 use kafka_protocol::messages::ApiKey;
 use pelton_protocol::codec::{Field, Kind, Table};
 
@@ -23,8 +25,12 @@ pub struct Usual {
     pub is_transactional: bool,
     /// Whether the sequence is about consumer groups.
     pub is_consumer: bool,
-    /// The next sequence number of what is produced, as far as all went well.
-    next_sequence: i32,
+    /// Whether only what should be granted is chosen.
+    pub is_careful: bool,
+    /// The next sequence number by producer, topic and partition, as far as all went well.
+    sequences: BTreeMap<(String, String, i64), i32>,
+    /// The version of the step.
+    version: i16,
 }
 
 /// Settings of topics, and values that are good or bad for them.
@@ -77,20 +83,35 @@ impl Usual {
             actor: 0,
             is_transactional: false,
             is_consumer: false,
-            next_sequence: 0,
+            is_careful: false,
+            sequences: BTreeMap::new(),
+            version: 0,
         }
     }
 
+    /// A place in a list whose first half is good.
+    fn place(&mut self, length: usize) -> usize {
+        self.random.index(if self.is_careful { length.div_ceil(2) } else { length })
+    }
+
     fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.random.index(of.len())]
+        of[self.place(of.len())]
     }
 
     fn number(&mut self, of: &[i64]) -> Value {
-        Value::Int(of[self.random.index(of.len())])
+        Value::Int(of[self.place(of.len())])
     }
 
     fn flag(&mut self, percent: u64) -> Value {
         Value::Int(i64::from(self.random.percent(percent)))
+    }
+
+    /// A request that should be granted where the sequence stands.
+    pub fn careful(&mut self, api: ApiKey, version: i16) -> Step {
+        let before = std::mem::replace(&mut self.is_careful, true);
+        let step = self.same(api, version);
+        self.is_careful = before;
+        step
     }
 
     /// A request with fresh choices of group, transaction and connection.
@@ -108,6 +129,7 @@ impl Usual {
 
     /// A request of the same group, transaction and connection as the last.
     pub fn same(&mut self, api: ApiKey, version: i16) -> Step {
+        self.version = version;
         let table = value::table(value::target(api as i16, "Request"));
         Step::plain(api, version, self.actor, self.structure(api, table, version))
     }
@@ -152,7 +174,7 @@ impl Usual {
                 if is_nullable && self.random.percent(25) {
                     return Value::Null;
                 }
-                let count = [1, 1, 1, 1, 2, 2, 0][self.random.index(7)];
+                let count = [1, 1, 1, 1, 2, 2, 0][self.place(7)];
                 Value::List(
                     (0..count).map(|_| self.element(api, field, element, version)).collect(),
                 )
@@ -195,7 +217,7 @@ impl Usual {
     }
 
     fn group(&mut self) -> Value {
-        let other = self.random.percent(15);
+        let other = !self.is_careful && self.random.percent(15);
         Value::text(if other { "~none" } else { &self.group })
     }
 
@@ -264,6 +286,9 @@ impl Usual {
             (ApiKey::TxnOffsetCommit, _, "generation_id") => Value::Int(-1),
             (ApiKey::OffsetFetch, _, "member_id") if self.random.percent(50) => Value::Null,
             (ApiKey::OffsetFetch, _, "member_epoch") if self.random.percent(50) => Value::Int(-1),
+            (ApiKey::ConsumerGroupHeartbeat, _, "member_id") if self.is_careful => {
+                Value::Text(format!("~m{}", self.actor))
+            }
             (_, _, "member_id") => Value::Slot(format!("member {} {}", self.group, self.actor)),
             (_, _, "member_epoch") => {
                 Value::Slot(format!("generation {} {}", self.group, self.actor))
@@ -275,7 +300,7 @@ impl Usual {
                 Value::Slot(format!("generation {}", self.group))
             }
             (_, _, "group_instance_id" | "instance_id") => match self.random.below(8) {
-                0 => Value::text("~i0"),
+                0 if !self.is_careful => Value::text("~i0"),
                 _ => Value::Null,
             },
             _ => return None,
@@ -290,11 +315,11 @@ impl Usual {
             (_, _, "protocol_type") => Value::text("consumer"),
             (_, _, "metadata" | "assignment") => Value::Bytes(vec![0, 1, 0, 0, 0, 0, 0, 0, 0, 0]),
             (_, _, "server_assignor") => match self.random.below(5) {
-                0 => Value::text(self.one(&["range", "uniform", "none"])),
+                0 if !self.is_careful => Value::text(self.one(&["range", "uniform", "none"])),
                 _ => Value::Null,
             },
             (_, _, "subscribed_topic_regex") => match self.random.below(8) {
-                0 => Value::text(self.one(&["~t.*", "(", ""])),
+                0 if !self.is_careful => Value::text(self.one(&["~t.*", "(", ""])),
                 _ => Value::Null,
             },
             (_, _, "path") => Value::text(self.one(&["/nowhere", "relative", ""])),
@@ -318,6 +343,9 @@ impl Usual {
             },
             (_, _, "broker_id") => Value::Int(999),
             (_, _, "records") => Value::Batch(self.batches()),
+            (ApiKey::ConsumerGroupHeartbeat, _, "topic_partitions") if self.is_careful => {
+                Value::Null
+            }
             _ => return None,
         })
     }
@@ -409,6 +437,8 @@ impl Usual {
                 value.set("num_partitions", Value::Int(-1));
                 value.set("replication_factor", Value::Int(-1));
             }
+            (_, "TopicProduceData") => self.number_batches(value),
+            (ApiKey::InitProducerId | ApiKey::EndTxn, _) => self.forget_sequences(value),
             (_, "CreatableTopicConfig") => self.setting(value, &TOPIC_SETTINGS),
             (ApiKey::AlterConfigs | ApiKey::IncrementalAlterConfigs, "AlterConfigsResource")
             | (_, "DescribeConfigsResource") => self.resource(value),
@@ -467,9 +497,10 @@ impl Usual {
     }
 
     fn setting(&mut self, value: &mut Value, of: &[(&str, &[&str])]) {
-        let (name, values) = of[self.random.index(of.len())];
+        let (name, values) = of[self.place(of.len())];
         value.set("name", Value::text(name));
         let text = match self.random.below(12) {
+            _ if self.is_careful => Value::text(values[0]),
             0 => Value::Null,
             // The first is a good one.
             1..=6 => Value::text(values[0]),
@@ -478,30 +509,70 @@ impl Usual {
         value.set("value", text);
     }
 
+    /// Gives a topic's batches the sequence numbers that are due, or others.
+    fn number_batches(&mut self, topic: &mut Value) {
+        let name = topic.get("name").or(topic.get("topic_id"));
+        // By name or by id, it is one topic.
+        let name = name.map(ToString::to_string).unwrap_or_default();
+        let name = name.trim_start_matches("<id ").trim_matches(['"', '>']).to_owned();
+        let Value::Struct(fields) = topic else { return };
+        let lists = fields.iter_mut().filter(|(field, _)| *field == "partition_data");
+        for (_, list) in lists {
+            let Value::List(partitions) = list else { continue };
+            for partition in partitions {
+                let index = partition.int("index").unwrap_or(0);
+                let Value::Struct(fields) = partition else { continue };
+                for (_, value) in fields {
+                    if let Value::Batch(specs) = value {
+                        specs.iter_mut().for_each(|spec| self.number_batch(spec, &name, index));
+                    }
+                }
+            }
+        }
+    }
+
+    fn number_batch(&mut self, spec: &mut Spec, topic: &str, partition: i64) {
+        let key = (spec.producer.clone(), topic.to_owned(), partition);
+        let next = self.sequences.get(&key).copied().unwrap_or(0);
+        spec.sequence = match self.random.below(10) {
+            _ if self.is_careful => next,
+            0 => 0,
+            1 => next + 5,
+            2 => (next - spec.records).max(0),
+            _ => next,
+        };
+        if spec.defect == Defect::None && spec.epoch_step == 0 {
+            self.sequences.insert(key, spec.sequence + spec.records);
+        }
+    }
+
+    /// A new epoch, which the ends of newer transactions bring too, begins at 0.
+    fn forget_sequences(&mut self, request: &Value) {
+        let is_older_end = request.get("committed").is_some() && self.version < 5;
+        if !is_older_end {
+            let producer = request.str("transactional_id").unwrap_or("-").to_owned();
+            self.sequences.retain(|(of, ..), _| *of != producer);
+        }
+    }
+
     fn batches(&mut self) -> Vec<Spec> {
         let producer = match (self.is_transactional, self.random.below(10)) {
+            (true, _) if self.is_careful => self.transaction.clone(),
             (true, 0..=8) => self.transaction.clone(),
             (false, 0..=3) => "-".to_owned(),
             _ => String::new(),
         };
         let records = [1, 1, 2, 3][self.random.index(4)];
-        let sequence = match self.random.below(10) {
-            0 => 0,
-            1 => self.next_sequence + 5,
-            2 => (self.next_sequence - records).max(0),
-            _ => self.next_sequence,
-        };
-        if !producer.is_empty() {
-            self.next_sequence = sequence + records;
-        }
-        let epoch_step = [0, 0, 0, 0, 0, 0, 0, 0, 1, -1][self.random.index(10)];
+        let epoch_step = [0, 0, 0, 0, 0, 0, 0, 0, 1, -1][self.place(10)];
         let defect = match self.random.below(10) {
+            _ if self.is_careful => Defect::None,
             0..=6 => Defect::None,
             _ => Defect::ALL[self.random.index(Defect::ALL.len())],
         };
-        let transactional = self.is_transactional && self.random.percent(90);
-        let spec = Spec { records, producer, epoch_step, sequence, transactional, defect };
+        let transactional = self.is_transactional && (self.is_careful || self.random.percent(90));
+        let spec = Spec { records, producer, epoch_step, sequence: 0, transactional, defect };
         match self.random.below(30) {
+            _ if self.is_careful => vec![spec],
             0 => vec![spec.clone(), spec],
             1 => Vec::new(),
             _ => vec![spec],

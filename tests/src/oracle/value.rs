@@ -128,6 +128,25 @@ fn bytes(f: &mut fmt::Formatter<'_>, content: &[u8]) -> fmt::Result {
     if content.len() > 16 { write!(f, "…({})", content.len()) } else { Ok(()) }
 }
 
+/// Whether an answer holds an error code that is `sought`.
+pub fn has_code(value: &Value, sought: impl Fn(i64) -> bool + Copy) -> bool {
+    match value {
+        Value::Struct(fields) => fields.iter().any(|(name, value)| match value {
+            Value::Int(code) => name.ends_with("error_code") && sought(*code),
+            other => has_code(other, sought),
+        }),
+        Value::List(items) => items.iter().any(|item| has_code(item, sought)),
+        Value::Null
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::Uuid(_)
+        | Value::Text(_)
+        | Value::Bytes(_)
+        | Value::Slot(_)
+        | Value::Batch(_) => false,
+    }
+}
+
 /// The request or the response of an API.
 ///
 /// # Panics

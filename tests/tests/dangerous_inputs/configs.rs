@@ -12,6 +12,7 @@ use pelton_tests::request::{
 };
 use pelton_tests::table::Table;
 use pelton_tests::topic;
+use pelton_tests::wire::{Body, request};
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
@@ -66,6 +67,12 @@ fn describe() {
     table.row("a broker without number", &of(BROKER, "abc"), "InvalidRequest; configs 0");
     table.row("type 0", &of(0, "x"), "InvalidRequest; configs 0");
     table.row("type 99", &of(99, "x"), "InvalidRequest; configs 0");
+    let mut both = Body::new(false).count(2);
+    for (kind, name) in [(GROUP, group.as_str()), (99, "x")] {
+        both = both.i8(kind).string(name).count(-1);
+    }
+    let both = request(32, 1, false, &both.bool(false).into_bytes());
+    table.row("type 99 beside a group", &both, "InvalidRequest InvalidRequest; configs 0");
     table.row("a group nobody knows", &of(GROUP, &group), "ok; configs 17");
     table.row("a group without name", &of(GROUP, ""), "InvalidRequest; configs 0");
     table.row("client metrics", &of(CLIENT_METRICS, &subscription), "ok; configs 3");
@@ -149,7 +156,13 @@ fn alter_other_resources() {
     row("metrics, unknown", CLIENT_METRICS, name, (SET, "no.such", Some("1")), "InvalidRequest");
     row("metrics, match", CLIENT_METRICS, name, (SET, "match", Some("a=b")), "InvalidConfig");
     row("metrics without name", CLIENT_METRICS, "", (SET, "metrics", Some("*")), "InvalidRequest");
-    row("metrics, append", CLIENT_METRICS, name, (APPEND, "metrics", Some("org.")), "ok");
+    row(
+        "metrics, append",
+        CLIENT_METRICS,
+        name,
+        (APPEND, "metrics", Some("org.")),
+        "InvalidConfig",
+    );
     row("metrics, gone", CLIENT_METRICS, name, (DELETE, "metrics", None), "ok");
     row("metrics, all gone", CLIENT_METRICS, name, (DELETE, "interval.ms", None), "ok");
     row("logger", LOGGER, "1", (SET, "root", Some("INFO")), "ok");

@@ -100,6 +100,9 @@ fn limits() {
     table.row("no topics", &Fetch { topic: None, ..base() }.frame(), "ok; session none");
     let replica = Fetch { replica_id: 4711, ..base() };
     table.row("a replica that is none", &replica.frame(), &refused("NotLeaderOrFollower"));
+    let replica = Fetch { partition: 99, ..replica };
+    let unknown = refused("UnknownTopicOrPartition");
+    table.row("a replica that is none, of no partition", &replica.frame(), &unknown);
     table.row("replica -2", &Fetch { replica_id: -2, ..base() }.frame(), GOOD);
     table.row("read committed", &Fetch { isolation_level: 1, ..base() }.frame(), GOOD);
     let isolation = "UnknownServerError UnknownServerError";
@@ -269,10 +272,13 @@ fn list_offsets() {
     let epoch = |current_leader_epoch| ListOffsets { current_leader_epoch, ..latest() }.frame();
     table.row("epoch 0", &epoch(0), end);
     table.row("epoch 9", &epoch(9), &none("UnknownLeaderEpoch"));
+    table.row("epoch -2", &epoch(-2), &none("FencedLeaderEpoch"));
     let twice = ListOffsets { partitions: vec![0, 0], ..latest() };
     table.row("a partition twice", &twice.frame(), &none("InvalidRequest"));
     let unknown = none("UnknownTopicOrPartition");
     table.row("unknown topic", &ListOffsets::at("no-such-topic", 5, -1).frame(), &unknown);
+    let both = ListOffsets::at("no-such-topic", 5, -100).frame();
+    table.row("unknown topic, unknown timestamp", &both, unsupported);
     let partition = ListOffsets { partitions: vec![99], ..latest() };
     table.row("unknown partition", &partition.frame(), &unknown);
     table.row("a replica", &ListOffsets { replica_id: 4711, ..latest() }.frame(), end_as_replica());
@@ -303,7 +309,11 @@ fn epochs() {
     let none = "ok; epoch -1; end -1";
     table.row("epoch 9", &offset_for_leader_epoch(3, name, -1, 9), none);
     table.row("epoch -1", &offset_for_leader_epoch(3, name, -1, -1), none);
+    let before = "ok; epoch -2; end 0";
+    table.row("epoch -2", &offset_for_leader_epoch(3, name, -1, -2), before);
     let newer = "UnknownLeaderEpoch; epoch -1; end -1";
+    let older = "FencedLeaderEpoch";
+    table.row("current epoch -2", &offset_for_leader_epoch(3, name, -2, 0), older);
     table.row("current epoch 9", &offset_for_leader_epoch(3, name, 9, 0), newer);
     let unknown = "UnknownTopicOrPartition; epoch -1; end -1";
     table.row("unknown topic", &offset_for_leader_epoch(3, "no-such-topic", -1, 0), unknown);

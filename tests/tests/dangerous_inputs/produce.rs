@@ -41,6 +41,16 @@ fn requests() {
     }
 
     let unknown = "UnknownTopicOrPartition; base -1; time -1; start -1";
+    let nowhere = Produce { acks: 2, ..nowhere };
+    table.row("acks 2, unknown topic", &nowhere.frame(), unknown);
+    let no_batch = Produce { acks: 2, ..Produce::to(name, Vec::new()) };
+    let expected = "InvalidRecord; base -1; time -1; start -1";
+    table.row("acks 2, no batch", &no_batch.frame(), expected);
+    table.row(
+        "acks 2, a count that lies",
+        &acks(2, &Batch { count: Some(2), ..batch.clone() }),
+        refused,
+    );
     for odd in ["no-such-topic", "a/b", ""] {
         let request = Produce::to(odd, batch.build());
         table.row(&format!("topic `{odd}`"), &request.frame(), unknown);
@@ -143,7 +153,11 @@ fn lies() -> Vec<(&'static str, Batch, &'static str)> {
     let length = |length| Batch { length: Some(length), ..one() };
     let count = |count| Batch { count: Some(count), ..one() };
     vec![
-        ("bad checksum", Batch { crc: Some(1), ..one() }, "CorruptMessage"),
+        (
+            "bad checksum",
+            Batch { crc: Some(1), ..one() },
+            "CorruptMessage; base -1; time -1; start -1",
+        ),
         ("magic 0", Batch { magic: 0, ..one() }, "InvalidRecord"),
         ("magic 1", Batch { magic: 1, ..one() }, "InvalidRecord"),
         ("magic 3", Batch { magic: 3, ..one() }, "CorruptMessage"),
@@ -151,11 +165,11 @@ fn lies() -> Vec<(&'static str, Batch, &'static str)> {
         ("length 13", length(13), "CorruptMessage"),
         ("length 48", length(48), "CorruptMessage"),
         ("length 49", length(49), "CorruptMessage"),
-        ("length 500", length(500), "InvalidRecord"),
+        ("length 500", length(500), "InvalidRecord; base -1; time -1; start -1"),
         ("length -1", length(-1), "CorruptMessage"),
         ("length 0", length(0), "CorruptMessage"),
         ("length least", length(i32::MIN), "CorruptMessage"),
-        ("one record, two claimed", count(2), "InvalidRecord"),
+        ("one record, two claimed", count(2), "InvalidRecord; base -1; time -1; start 0"),
         ("two records, one claimed", Batch { count: Some(1), ..Batch::of(2) }, "InvalidRecord"),
         ("count 0", count(0), "InvalidRecord"),
         ("count -1", count(-1), "InvalidRecord"),
@@ -170,7 +184,7 @@ fn lies() -> Vec<(&'static str, Batch, &'static str)> {
         ("transactional, no id", attributes(0x10), "TransactionalIdAuthorizationFailed"),
         ("log append time", attributes(0x08), "ok"),
         ("delete horizon", attributes(0x40), "ok"),
-        ("gzip but plain", attributes(1), "UnknownServerError"),
+        ("gzip but plain", attributes(1), "UnknownServerError; base -1; time -1; start 0"),
         ("snappy but plain", attributes(2), "UnknownServerError"),
         ("lz4 but plain", attributes(3), "UnknownServerError"),
         ("zstd but plain", attributes(4), "UnknownServerError"),
@@ -377,7 +391,7 @@ fn sequences() {
         // Kafka gives a duplicate's timestamp as the append time even where producers set the time.
         ("first", by(id, 0, 0), "ok; base 0; time -1; start 0"),
         ("the same again", by(id, 0, 0), "ok; base 0; time now; start 0"),
-        ("a gap", by(id, 0, 9), gap),
+        ("a gap", by(id, 0, 9), "OutOfOrderSequenceNumber; base -1; time -1; start 0"),
         ("second", by(id, 0, 1), "ok; base 1; time -1; start 0"),
         ("third", by(id, 0, 2), "ok; base 2; time -1; start 0"),
         ("fourth", by(id, 0, 3), "ok; base 3; time -1; start 0"),

@@ -243,9 +243,7 @@ impl GroupShard {
     }
 
     fn check_delete(&self, group_id: &Str) -> Result<(), ErrorCode> {
-        if group_id.is_empty() {
-            return Err(ErrorCode::InvalidGroupId);
-        }
+        // A group without a name is one like others: simple consumers commit to it.
         let group = self
             .groups
             .get(group_id)
@@ -273,7 +271,7 @@ fn unknown(group_id: &Str, words: &str, is_error: bool) -> DescribedGroup {
 
 fn described(classic: &Classic) -> DescribedGroup {
     let is_stable = classic.state() == State::Stable;
-    // Between generations there is no protocol by which subscriptions and assignments could be read.
+    // Between generations there is no protocol by which subscriptions could be read; assignments stay the last ones.
     let protocol = classic.protocol().filter(|_| is_stable);
     let member = |(id, member): (&Str, &Member)| DescribedMember {
         member_id: id.clone(),
@@ -281,11 +279,7 @@ fn described(classic: &Classic) -> DescribedGroup {
         client_id: member.client.id.clone(),
         client_host: member.client.host.clone(),
         metadata: member.metadata(protocol),
-        assignment: if is_stable {
-            member.assignment()
-        } else {
-            bytes::Bytes::new()
-        },
+        assignment: member.assignment(),
     };
     DescribedGroup {
         error: ErrorCode::None,

@@ -54,7 +54,7 @@ impl GroupShard {
         let decision = self.in_group(now, image, &group_id, |group, scene| {
             if group.hard.consumer.is_some() {
                 if !group.is_empty() {
-                    return group.consumer_join(scene, token, join);
+                    return group.consumer_join(scene, token, &join);
                 }
                 if !join.member_id.is_empty() {
                     return scene.refuse_join(token, ErrorCode::UnknownMemberId, join.member_id);

@@ -241,14 +241,19 @@ impl Bench {
 
     /// The group's state, as tools see it; `Dead` for none.
     pub(crate) fn state(&mut self) -> &'static str {
+        self.described().state
+    }
+
+    /// The group, as tools see it.
+    pub(crate) fn described(&mut self) -> pelton_machine::group::DescribedGroup {
         let describe = pelton_machine::group::DescribeGroups {
             group_ids: vec![group()],
             knows_group_id_not_found: false,
         };
-        let Reply::DescribeGroups(groups) = self.ask(Command::DescribeGroups(describe)) else {
+        let Reply::DescribeGroups(mut groups) = self.ask(Command::DescribeGroups(describe)) else {
             panic!("an answer to another request");
         };
-        groups[0].state
+        groups.remove(0)
     }
 }
 

@@ -279,7 +279,7 @@ fn deleting_groups_and_topics() {
         };
         outcomes[0].1
     };
-    assert_eq!(delete(&mut bench, ""), ErrorCode::InvalidGroupId);
+    assert_eq!(delete(&mut bench, ""), ErrorCode::GroupIdNotFound);
     assert_eq!(delete(&mut bench, "g"), ErrorCode::GroupIdNotFound);
     let id = bench.stable(1).remove(0);
     bench.commit(commit(&id, 1, 5));

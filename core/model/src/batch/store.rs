@@ -142,6 +142,7 @@ fn stored(
             error,
             message,
             record_errors: Vec::new(),
+            tells_log_start: false,
         })
     };
     if rules.max_message_bytes < batch.len() {
@@ -182,6 +183,7 @@ fn refusal(error: BatchError) -> InvalidBatch {
         error: code,
         message: error.to_string(),
         record_errors: Vec::new(),
+        tells_log_start: false,
     }
 }
 

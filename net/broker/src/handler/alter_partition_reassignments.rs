@@ -32,7 +32,9 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
         .await
         .into_control();
     let mut response = AlterPartitionReassignmentsResponse {
-        allow_replication_factor_change: asked.allow_replication_factor_change,
+        // Where nothing is asked Kafka says the field's default.
+        allow_replication_factor_change: asked.topics.is_empty()
+            || asked.allow_replication_factor_change,
         ..AlterPartitionReassignmentsResponse::default()
     };
     if let Answer::Reassigned(topics) = answer {

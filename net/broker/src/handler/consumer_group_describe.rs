@@ -57,7 +57,8 @@ fn told(group: group::DescribedConsumerGroup) -> DescribedGroup {
         client_id: member.client_id,
         client_host: member.client_host,
         subscribed_topic_names: member.subscribed_topic_names,
-        subscribed_topic_regex: member.subscribed_topic_regex,
+        // Kafka's word for no pattern is the empty one.
+        subscribed_topic_regex: Some(member.subscribed_topic_regex.unwrap_or_default()),
         assignment: assignment(member.assignment),
         target_assignment: assignment(member.target_assignment),
         member_type: member.member_type,

@@ -46,9 +46,17 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
         synonyms: asked.include_synonyms,
         documentation: asked.include_documentation,
     };
+    // As in Kafka, one resource of an unknown type refuses the whole request.
+    let types = asked
+        .resources
+        .iter()
+        .map(|resource| resource.resource_type);
+    let unknown = types
+        .into_iter()
+        .find(|resource_type| !is_known(*resource_type));
     let mut results = Vec::with_capacity(asked.resources.len());
     for resource in asked.resources {
-        results.push(result(client, resource, columns));
+        results.push(result(client, resource, columns, unknown));
         // Thousands of topics in one request are nothing unusual.
         client.shard.net.yield_now().await;
     }
@@ -58,13 +66,25 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
     }))
 }
 
+fn is_known(resource_type: i8) -> bool {
+    matches!(
+        resource_type,
+        RESOURCE_TOPIC
+            | RESOURCE_BROKER
+            | RESOURCE_BROKER_LOGGER
+            | RESOURCE_GROUP
+            | RESOURCE_CLIENT_METRICS
+    )
+}
+
 fn result<E: Env>(
     client: &Client<E>,
     resource: DescribeConfigsResource,
     columns: Columns,
+    unknown: Option<i8>,
 ) -> DescribeConfigsResult {
     let name = resource.resource_name.as_str();
-    let described = match resource.resource_type {
+    let described = match unknown.unwrap_or(resource.resource_type) {
         RESOURCE_TOPIC => topic_lines(&client.shard, name, columns),
         RESOURCE_BROKER => broker_lines(&client.shard, &client.meant_broker(name), columns),
         RESOURCE_BROKER_LOGGER => logger_lines(&client.shard, &client.meant_broker(name)),

@@ -46,11 +46,10 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
         ..FetchResponse::default()
     };
     let begun = begin(&client.shard, &fetch, request.version).await;
-    // Kafka has no word for an unknown isolation level; its answer is the same.
     let is_odd = !(0..=1).contains(&fetch.isolation_level);
-    let begun = if is_odd { Begun::Sessionless } else { begun };
     let turn = match begun {
         Begun::Refused(error) => return respond(&refuse(error, 0)),
+        Begun::Incremental(_) if is_odd => None,
         Begun::Incremental(turn) => Some(turn),
         Begun::Sessionless | Begun::Full => None,
     };
@@ -59,8 +58,17 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
         plan.want_named(client, &fetch, request.version);
     }
     plan.fetch(client, &fetch).await;
+    // Kafka has no word for an unknown isolation level, and looks at it when there is something to read; its answer is the same.
+    let has_failed = is_odd && plan.wanted.iter().any(|wanted| !wanted.is_unknown);
+    if has_failed {
+        let failed = || ReadOutcome::refused(ErrorCode::UnknownServerError);
+        plan.wanted
+            .iter_mut()
+            .for_each(|wanted| wanted.outcome = failed());
+    }
     let session_id = match (begun, turn) {
-        (Begun::Full, _) => open(&client.shard, &fetch, request.version, &plan),
+        _ if has_failed => fetch.session_id,
+        (Begun::Full, _) if !is_odd => open(&client.shard, &fetch, request.version, &plan),
         (_, Some(turn)) => match settle(&client.shard, turn, &mut plan) {
             Ok(session_id) => session_id,
             Err(error) => return respond(&refuse(error, turn.id)),
@@ -69,7 +77,7 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
     };
     let mut response = response(client, plan);
     response.session_id = session_id;
-    if is_odd {
+    if has_failed {
         response.error_code = ErrorCode::UnknownServerError.code();
     }
     respond(&response)

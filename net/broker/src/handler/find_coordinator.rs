@@ -65,11 +65,25 @@ fn kind(key_type: i8, version: i16) -> Result<Kind, ErrorCode> {
     }
 }
 
+/// Whether a key names a group, a topic's id and a partition, as share coordinators are asked for.
+fn is_share_key(key: &str) -> bool {
+    let parts: Vec<&str> = key.split(':').collect();
+    let [group, topic, partition] = parts[..] else {
+        return false;
+    };
+    !group.trim().is_empty() && !topic.is_empty() && partition.parse::<i32>().is_ok()
+}
+
 fn coordinator<E: Env>(
     client: &Client<E>,
     key: &Str,
     kind: Result<Kind, ErrorCode>,
 ) -> Coordinator {
+    let is_share = kind == Err(ErrorCode::CoordinatorNotAvailable);
+    let kind = match is_share && !is_share_key(key) {
+        true => Err(ErrorCode::InvalidRequest),
+        false => kind,
+    };
     let available = kind.and_then(|kind| {
         let unavailable = client.shard.coordinator_unavailable(kind, key);
         unavailable.map_or(Ok(kind), Err)
@@ -103,6 +117,22 @@ fn coordinator<E: Env>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: a key that is none of a share group's partitions is the client's mistake, as in Kafka. Method: a table of keys.
+    #[test]
+    fn share_keys() {
+        for (key, is_one) in [
+            ("g:MXfQb4WmQnS0gWVQ2bZ5Pw:0", true),
+            ("g:MXfQb4WmQnS0gWVQ2bZ5Pw:x", false),
+            ("g:0", false),
+            ("g", false),
+            (" :MXfQb4WmQnS0gWVQ2bZ5Pw:0", false),
+            ("g::0", false),
+            ("a:g:MXfQb4WmQnS0gWVQ2bZ5Pw:0", false),
+        ] {
+            assert_eq!(is_share_key(key), is_one, "{key}");
+        }
+    }
 
     /// Goal: a type that nobody coordinates is the client's mistake, as in Kafka. Method: a table of types and versions.
     #[test]

@@ -11,7 +11,7 @@ use pelton_protocol::message::list_offsets::{
     ListOffsetsTopicResponse,
 };
 
-use super::{Handled, known_epoch};
+use super::Handled;
 use crate::connection::Client;
 use crate::dispatch::Request;
 use crate::env::Env;
@@ -143,6 +143,7 @@ fn query(
         // Kafka has no word for it; its answer is the same.
         return Err(ErrorCode::UnknownServerError);
     }
+    let position = position(version, partition.timestamp)?;
     let topic = topic.ok_or(ErrorCode::UnknownTopicOrPartition)?;
     if !topic.has_partition(partition.partition_index) {
         return Err(ErrorCode::UnknownTopicOrPartition);
@@ -152,8 +153,9 @@ fn query(
             topic_id: topic.id,
             partition: PartitionId(partition.partition_index),
         },
-        current_leader_epoch: known_epoch(partition.current_leader_epoch),
-        position: position(version, partition.timestamp)?,
+        // Only −1 is none here; another negative one is older than any leader's.
+        current_leader_epoch: LeaderEpoch(partition.current_leader_epoch),
+        position,
         read_committed: request.isolation_level == 1,
     })
 }

@@ -44,22 +44,24 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
         return Ok(Outcome::Answer(Answer::Slices(slices)));
     };
     let mut response = head(client);
-    response.topics = match refused_as_a_whole(topics, request.version) {
+    let refusal = refused_as_a_whole(topics, request.version);
+    response.topics = match refusal {
         Some(error) => topics.iter().map(|topic| refused(topic, error)).collect(),
         None => some_topics(client, topics, may_create(client, &asked, request.version)).await,
     };
-    if asked.include_topic_authorized_operations {
+    if asked.include_topic_authorized_operations && refusal.is_none() {
         response.topics.iter_mut().for_each(tell_operations);
     }
-    if asked.include_cluster_authorized_operations {
+    if asked.include_cluster_authorized_operations && refusal.is_none() {
         response.cluster_authorized_operations = authorized::CLUSTER_OPERATIONS;
     }
     client.dress_metadata(&mut response);
     Ok(request.respond(&response))
 }
 
+/// Operations are those of a name, whether there is such a topic or not.
 fn tell_operations(topic: &mut MetadataResponseTopic) {
-    if topic.error_code == ErrorCode::None.code() {
+    if topic.error_code != ErrorCode::UnknownTopicId.code() {
         topic.topic_authorized_operations = authorized::TOPIC_OPERATIONS;
     }
 }
@@ -101,12 +103,10 @@ fn refused_as_a_whole(topics: &[MetadataRequestTopic], version: i16) -> Option<E
             .any(is_odd)
             .then_some(ErrorCode::InvalidRequest);
     }
-    let is_nothing =
-        |topic: &MetadataRequestTopic| topic.name.is_none() && topic.topic_id.is_zero();
-    topics
-        .iter()
-        .any(is_nothing)
-        .then_some(ErrorCode::UnknownServerError)
+    // Where one topic is asked for by its id, names count for nothing.
+    let has_ids = topics.iter().any(|topic| !topic.topic_id.is_zero());
+    let lacks_name = topics.iter().any(|topic| topic.name.is_none());
+    (lacks_name && !has_ids).then_some(ErrorCode::UnknownServerError)
 }
 
 fn refused(topic: &MetadataRequestTopic, error: ErrorCode) -> MetadataResponseTopic {

@@ -6,7 +6,7 @@ use pelton_protocol::message::offset_for_leader_epoch::{
     OffsetForLeaderTopicResult,
 };
 
-use super::{Handled, known_epoch};
+use super::Handled;
 use crate::connection::Client;
 use crate::dispatch::Request;
 use crate::env::Env;
@@ -34,7 +34,8 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
                     };
                     let query = EpochEndQuery {
                         partition: id,
-                        current_leader_epoch: known_epoch(partition.current_leader_epoch),
+                        // Only −1 is none here; another negative one is older than any leader's.
+                        current_leader_epoch: LeaderEpoch(partition.current_leader_epoch),
                         leader_epoch: LeaderEpoch(partition.leader_epoch),
                     };
                     queries.push((shard.owner(id), (at, index), query));

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use bytes::{Buf, BytesMut};
 use pelton_machine::partition::TxnGuard;
 use pelton_model::batch::store::{Admitted, Here, Target, admit, admit_here};
-use pelton_model::batch::validate::{InvalidBatch, ProduceRules, ValidBatch};
+use pelton_model::batch::validate::{InvalidBatch, ProduceRules, ValidBatch, only_batch};
 use pelton_model::batch::{BatchHeader, Scratch};
 use pelton_model::producer_state::{BatchFacts, ProducerStamp};
 use pelton_model::slice::Slice;
@@ -90,6 +90,10 @@ pub(crate) async fn begin<E: Env>(
         &mut responses,
     )
     .await;
+    if !is_acks(decoded.acks) {
+        has_failed |= !admitted.is_empty();
+        refuse_acks(&mut admitted, &mut responses);
+    }
     let places: Vec<(usize, usize)> = admitted.iter().map(|one| one.place).collect();
     let items = (0_u32..).zip(admitted).map(|(index, one)| one.item(index));
     let items: Vec<AppendItem> = items.collect();
@@ -125,11 +129,21 @@ pub(crate) async fn begin<E: Env>(
     Ok(answer)
 }
 
-/// What is wrong with every batch of a request, if anything: odd acks, or any transactional batch without a transactional id.
-fn refused_as_a_whole(request: &ProduceRequest, body: &[u8]) -> Option<ErrorCode> {
-    if !(-1..=1).contains(&request.acks) {
-        return Some(ErrorCode::InvalidRequiredAcks);
+fn is_acks(acks: i16) -> bool {
+    (-1..=1).contains(&acks)
+}
+
+/// Refuses what could be appended, were it not for the acks: the last thing that Kafka looks at before its log.
+fn refuse_acks(admitted: &mut Vec<AdmittedBatch>, responses: &mut [TopicProduceResponse]) {
+    for one in admitted.drain(..) {
+        let (topic, partition) = one.place;
+        let response = &mut responses[topic].partition_responses[partition];
+        *response = refusal(response.index, &bare(ErrorCode::InvalidRequiredAcks));
     }
+}
+
+/// What is wrong with every batch of a request, if anything: any transactional batch without a transactional id.
+fn refused_as_a_whole(request: &ProduceRequest, body: &[u8]) -> Option<ErrorCode> {
     if request.transactional_id.is_some() {
         return None;
     }
@@ -138,8 +152,10 @@ fn refused_as_a_whole(request: &ProduceRequest, body: &[u8]) -> Option<ErrorCode
         .iter()
         .flat_map(|topic| &topic.partition_data);
     let mut ranges = partitions.filter_map(|data| data.records.as_ref()?.range());
-    let is_transactional =
-        |batch: &[u8]| BatchHeader::parse(batch).is_ok_and(|header| header.is_transactional());
+    let is_transactional = |batch: &[u8]| {
+        BatchHeader::parse(batch)
+            .is_ok_and(|header| header.is_transactional() && header.size_bytes() <= batch.len())
+    };
     ranges
         .any(|range| is_transactional(&body[range]))
         .then_some(ErrorCode::TransactionalIdAuthorizationFailed)
@@ -210,6 +226,7 @@ struct Intake<'a, E: Env> {
     now: Timestamp,
     version: i16,
     has_transactional_id: bool,
+    has_odd_acks: bool,
     is_admin: bool,
     refused: Option<ErrorCode>,
     frame: FrameSplitter,
@@ -218,7 +235,7 @@ struct Intake<'a, E: Env> {
     /// What the helper thread is to judge.
     laborious: Vec<Labour>,
     has_failed: bool,
-    /// Partitions with single refused records: Kafka tells the log start beside those.
+    /// Partitions whose batch Kafka's log refuses: it tells its start beside that.
     refused_records: Vec<((usize, usize), TopicPartition)>,
 }
 
@@ -236,6 +253,7 @@ impl<'a, E: Env> Intake<'a, E> {
             now: client.shard.net.wall_clock(),
             version,
             has_transactional_id: decoded.transactional_id.is_some(),
+            has_odd_acks: !is_acks(decoded.acks),
             is_admin,
             refused: refused_as_a_whole(decoded, &body),
             frame: FrameSplitter::new(body),
@@ -325,6 +343,10 @@ impl<'a, E: Env> Intake<'a, E> {
         };
         let (rules, target) = (self.rules(topic), topic.config.stored_codec());
         let batch = self.frame.take(range);
+        if self.has_odd_acks {
+            // Kafka names what is no batch at all first.
+            only_batch(&batch, &rules)?;
+        }
         let here = admit_here(batch, &rules, target, &mut self.shard.scratch.borrow_mut());
         match here {
             Here::Done(judged) => self.judged(place, partition, judged),
@@ -364,8 +386,12 @@ impl<'a, E: Env> Intake<'a, E> {
         partition: TopicPartition,
         judged: Result<Admitted, InvalidBatch>,
     ) -> Result<(), InvalidBatch> {
+        let judged = judged.map_err(|invalid| match self.has_odd_acks {
+            true => bare(ErrorCode::InvalidRequiredAcks),
+            false => invalid,
+        });
         let (batch, valid) = judged.inspect_err(|invalid| {
-            if !invalid.record_errors.is_empty() {
+            if invalid.tells_log_start {
                 self.refused_records.push((place, partition));
             }
         })?;
@@ -452,6 +478,7 @@ fn bare(error: ErrorCode) -> InvalidBatch {
         error,
         message: String::new(),
         record_errors: Vec::new(),
+        tells_log_start: false,
     }
 }
 

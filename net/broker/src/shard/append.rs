@@ -623,18 +623,21 @@ fn stamp(item: AppendItem, plan: Plan, log_start: Offset) -> ((Bytes, LoggedBatc
 
 /// What is answered to a batch that is refused.
 pub(crate) fn refusal<E: Env>(slot: &Slot<E>, refused: PlanRefused) -> AppendOutcome {
-    let error = match refused {
-        PlanRefused::Offline => ErrorCode::KafkaStorageError,
-        PlanRefused::NotLeader => ErrorCode::NotLeaderOrFollower,
-        PlanRefused::NotEnoughReplicas => ErrorCode::NotEnoughReplicas,
-        PlanRefused::OutOfOrderSequence => ErrorCode::OutOfOrderSequenceNumber,
-        PlanRefused::InvalidProducerEpoch => ErrorCode::InvalidProducerEpoch,
-        PlanRefused::InvalidTxnState => ErrorCode::InvalidTxnState,
-        PlanRefused::CoordinatorFenced => ErrorCode::TransactionCoordinatorFenced,
+    let (unknown, log_start) = (Offset::NONE, slot.state.borrow().log_start());
+    // What the log itself refuses is told with its start.
+    let (error, log_start) = match refused {
+        PlanRefused::Offline => (ErrorCode::KafkaStorageError, unknown),
+        PlanRefused::NotLeader => (ErrorCode::NotLeaderOrFollower, unknown),
+        PlanRefused::NotEnoughReplicas => (ErrorCode::NotEnoughReplicas, log_start),
+        PlanRefused::OutOfOrderSequence => (ErrorCode::OutOfOrderSequenceNumber, log_start),
+        PlanRefused::InvalidProducerEpoch => (ErrorCode::InvalidProducerEpoch, log_start),
+        PlanRefused::InvalidTxnState => (ErrorCode::InvalidTxnState, log_start),
+        PlanRefused::CoordinatorFenced => (ErrorCode::TransactionCoordinatorFenced, log_start),
     };
     let leader = (refused == PlanRefused::NotLeader).then(|| slot.leader_hint());
     AppendOutcome {
         leader,
+        log_start,
         ..AppendOutcome::refused(error)
     }
 }

@@ -347,7 +347,9 @@ fn other_resources() {
     check(G, "g", (SET, session, Some("1000")), config(text));
     let text = "Can't APPEND to key consumer.session.timeout.ms because its type is not LIST.";
     check(G, "g", (APPEND, session, Some("1")), config(text));
-    check(C, "m", (APPEND, "metrics", Some("org.apache.")), Ok(()));
+    check(C, "m", (SET, "metrics", Some("org.apache.")), Ok(()));
+    let text = "Can't APPEND to key metrics because its type is not LIST.";
+    check(C, "m", (APPEND, "metrics", Some("org.")), config(text));
     let text = "Subscription name can't be empty";
     check(C, "", (SET, "metrics", Some("*")), request(text));
     let text = "Unknown client metrics configuration: no.such";

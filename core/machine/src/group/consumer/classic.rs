@@ -146,10 +146,11 @@ impl Group {
         &mut self,
         scene: &mut Scene<'_>,
         token: Token,
-        join: JoinGroup,
+        join: &JoinGroup,
     ) {
-        if let Err(error) = self.try_consumer_join(scene, token, &join) {
-            scene.refuse_join(token, error, join.member_id);
+        if let Err(error) = self.try_consumer_join(scene, token, join) {
+            // In such a group Kafka refuses without naming the member.
+            scene.refuse_join(token, error, Str::default());
         }
     }
 

@@ -89,6 +89,8 @@ pub struct InvalidBatch {
     pub message: String,
     /// Index and message of each refused record, the first [`crate::limits::RECORD_ERRORS_MAX`] of them.
     pub record_errors: Vec<(i32, String)>,
+    /// Whether the answer names the log's start beside the error: of what Kafka's log itself refuses.
+    pub tells_log_start: bool,
 }
 
 impl InvalidBatch {
@@ -98,6 +100,7 @@ impl InvalidBatch {
             error,
             message: message.into(),
             record_errors: Vec::new(),
+            tells_log_start: false,
         }
     }
 }
@@ -112,6 +115,28 @@ pub fn validate_produce(
     scratch: &mut Scratch,
 ) -> Result<ValidBatch, InvalidBatch> {
     let batch = only_batch(data, rules)?;
+    validate_batch(batch, rules, scratch).map_err(|invalid| InvalidBatch {
+        tells_log_start: tells_log_start(invalid.error),
+        ..invalid
+    })
+}
+
+/// Whether a log that refuses a batch with `error` tells its start.
+fn tells_log_start(error: ErrorCode) -> bool {
+    !matches!(
+        error,
+        ErrorCode::CorruptMessage
+            | ErrorCode::MessageTooLarge
+            | ErrorCode::RecordListTooLarge
+            | ErrorCode::TransactionalIdAuthorizationFailed
+    )
+}
+
+fn validate_batch(
+    batch: &[u8],
+    rules: &ProduceRules,
+    scratch: &mut Scratch,
+) -> Result<ValidBatch, InvalidBatch> {
     let header = whole_header(batch, rules)?;
     check_bytes(batch, &header)?;
     let compression = header.attributes.compression().ok_or_else(|| {
@@ -198,7 +223,10 @@ fn split_front(data: &[u8]) -> Result<Front<'_>, InvalidBatch> {
 }
 
 /// Finds the one batch that the data may hold; the beginning of a second one is ignored.
-fn only_batch<'a>(data: &'a [u8], rules: &ProduceRules) -> Result<&'a [u8], InvalidBatch> {
+///
+/// # Errors
+/// As [`validate_produce`], of data that is not one whole batch of format 2.
+pub fn only_batch<'a>(data: &'a [u8], rules: &ProduceRules) -> Result<&'a [u8], InvalidBatch> {
     let Front::Whole { batch, rest } = split_front(data)? else {
         return Err(InvalidBatch::new(
             ErrorCode::InvalidRecord,

@@ -238,6 +238,7 @@ impl Refused {
             error,
             message: format!("{} records were refused for {why}", self.count),
             record_errors: self.errors,
+            tells_log_start: true,
         }
     }
 }

@@ -45,7 +45,7 @@ pub(super) struct Wanted {
     /// Whether the next read looks at it.
     is_due: bool,
     /// Whether there is no such partition, as far as this shard knows: an error that calls for no answer by itself.
-    is_unknown: bool,
+    pub(super) is_unknown: bool,
 }
 
 pub(super) struct Plan {
@@ -185,7 +185,8 @@ impl Plan {
         let refused = self
             .refused
             .or(bytes_max.is_err().then_some(ErrorCode::UnknownServerError));
-        let item = refused.map_or(known, Err).map(|partition| ReadItem {
+        let readable = known.and_then(|partition| refused.map_or(Ok(partition), Err));
+        let item = readable.map(|partition| ReadItem {
             partition,
             offset: position.offset,
             current_leader_epoch: position.current_leader_epoch,
@@ -208,7 +209,7 @@ impl Plan {
             order: in_session.map_or(0, |(_, order)| order),
             item: item.ok(),
             is_due: item.is_ok(),
-            is_unknown: refused.is_none() && known.is_err(),
+            is_unknown: known.is_err(),
         });
     }
 
@@ -422,11 +423,14 @@ impl Plan {
     }
 }
 
-/// What is wrong with every partition of a request, if anything.
+/// What is wrong with every partition of a request that there is, if anything.
 fn refused_as_a_whole(fetch: &FetchRequest) -> Option<ErrorCode> {
-    if fetch.max_bytes < 0 || !(0..=1).contains(&fetch.isolation_level) {
+    if !(0..=1).contains(&fetch.isolation_level) {
         return Some(ErrorCode::UnknownServerError);
     }
-    // No partition has another replica than this node's own.
-    is_follower(fetch).then_some(ErrorCode::NotLeaderOrFollower)
+    if is_follower(fetch) {
+        // No partition has another replica than this node's own.
+        return Some(ErrorCode::NotLeaderOrFollower);
+    }
+    (fetch.max_bytes < 0).then_some(ErrorCode::UnknownServerError)
 }
