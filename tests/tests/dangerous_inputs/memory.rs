@@ -52,6 +52,18 @@ fn a_thousand_announcements_of_99_mib() {
     assert!(broker.connect().is_alive(), "no new connection after they left");
 }
 
+/// Goal: what is resident stays near what is in use, also where the kernel gives huge pages to who asks. Method: what the kernel says of
+/// the process (the soak sees the growth itself, within an hour).
+#[test]
+fn huge_pages_are_off() {
+    let Some(broker) = Broker::start_own(Options::default()) else {
+        return;
+    };
+    let status = std::fs::read_to_string(format!("/proc/{}/status", broker.pid())).expect("Linux");
+    let is_off = |line: &str| line.split_whitespace().eq(["THP_enabled:", "0"]);
+    assert!(status.lines().any(is_off), "{status}");
+}
+
 /// The largest resident size seen over a third of a second.
 fn settled(broker: &Broker) -> u64 {
     let deadline = Instant::now() + Duration::from_millis(300);

@@ -47,13 +47,8 @@ pub(crate) async fn handle<E: Env>(client: &Client<E>, request: &Request) -> Han
         documentation: asked.include_documentation,
     };
     // As in Kafka, one resource of an unknown type refuses the whole request.
-    let types = asked
-        .resources
-        .iter()
-        .map(|resource| resource.resource_type);
-    let unknown = types
-        .into_iter()
-        .find(|resource_type| !is_known(*resource_type));
+    let mut types = asked.resources.iter().map(|one| one.resource_type);
+    let unknown = types.find(|resource_type| !is_known(*resource_type));
     let mut results = Vec::with_capacity(asked.resources.len());
     for resource in asked.resources {
         results.push(result(client, resource, columns, unknown));
